@@ -1,0 +1,65 @@
+// ItNexus: one initiator port's view of a target (SAM-5 4.6.2 I_T nexus): its LUN map, and per LUN the state that belongs
+// to the pair (unit attentions, later reservations' registrations). The entry point of the scsi layer for a transport.
+// Threading: one per session, used on the session's shard; unit attentions may be raised from any thread.
+//
+// A command's life (the transport's side):
+//   start(task)  ->  complete: send response
+//                ->  data_out: collect parameter data into task.data, data_out(task) -> complete or pending
+//                ->  media_in/media_out: media_io() for each piece (several at once, any order), then finish(task)
+//                ->  pending: wait for task.advanced(), then look at task.phase again
+// All of them set task.phase before they return or call advanced(). finish() sets complete or pending.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "scsi/task.h"
+
+namespace zvolt::scsi {
+
+// Immutable; a new one replaces it when the configuration changes.
+struct LunMap {
+  struct Entry {
+    uint16_t number = 0;                      // 0..16383
+    std::shared_ptr<LogicalUnit> unit;
+    bool read_only = false;                   // this mapping refuses writes (07/27/00), whatever the unit allows
+  };
+  std::vector<Entry> entries;                 // ascending by number
+};
+
+// Who talks to whom: for VPD 83 (target port), unit attentions and logs.
+struct NexusNames {
+  std::string initiator;      // InitiatorName
+  std::string initiator_port; // "iqn...,i,0x00023d000001"
+  std::string target;         // TargetName
+  std::string target_port;    // "iqn...,t,0x0001"
+  uint16_t relative_port = 1; // relative target port identifier: the portal group tag
+};
+
+class ItNexus {
+ public:
+  ItNexus(NexusNames names, std::shared_ptr<const LunMap> map);
+  ~ItNexus();
+  ItNexus(const ItNexus&) = delete;
+  ItNexus& operator=(const ItNexus&) = delete;
+
+  void start(Task& task);
+  void data_out(Task& task);
+  // true: finished at once (look at io.io.error); false: io.done will be called. A failed piece is remembered in the task.
+  bool media_io(Task& task, MediaIo& io);
+  void finish(Task& task);
+
+  // Logical unit number of a LUN field, or nullptr. For task management and statistics.
+  LogicalUnit* unit(uint64_t lun) const;
+  const NexusNames& names() const { return names_; }
+
+ private:
+  struct Slot;
+  Slot* find(uint64_t lun) const;
+  NexusNames names_;
+  std::shared_ptr<const LunMap> map_;
+  std::vector<std::unique_ptr<LunNexus>> nexuses_;  // parallel to map_->entries
+};
+
+}  // namespace zvolt::scsi

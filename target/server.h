@@ -1,0 +1,72 @@
+// Server: portals, shards, targets and sessions of one daemon. The composition root builds it from the configuration
+// and the opened logical units; the admin endpoint asks it for state. start(), stop() and the snapshots may be called from
+// the main thread or the admin thread; everything else happens on shard threads.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backing/result.h"
+#include "scsi/it_nexus.h"
+#include "scsi/logical_unit.h"
+#include "target/stats/lun_stats.h"
+
+namespace zvolt::iscsi {
+
+struct PortalOptions {
+  std::string address;       // literal IPv4 or IPv6 address
+  uint16_t port = 3260;
+  uint16_t group = 1;        // target portal group tag
+};
+
+struct TargetNode {
+  std::string name;
+  std::string alias;
+  std::vector<uint16_t> groups;         // empty: every group
+  std::vector<std::string> initiators;  // patterns, '*' at the end matches the rest; empty: any
+  std::shared_ptr<const scsi::LunMap> luns;
+};
+
+struct ServerOptions {
+  unsigned shards = 1;
+  uint64_t memory_bytes = 0;            // data buffers of all shards together
+  std::vector<PortalOptions> portals;
+  std::vector<TargetNode> targets;
+  bool allow_uring = true;
+};
+
+struct SessionInfo {
+  std::string initiator, target, address;
+  uint16_t tsih = 0;
+  unsigned shard = 0;
+  uint64_t commands_in_flight = 0;
+};
+
+class Server {
+ public:
+  explicit Server(ServerOptions options);
+  ~Server();
+
+  // Binds all portals, then starts the shards. On error nothing is left running.
+  Result<void> start();
+  // Port that a portal really has (options may say 0), in order of the options.
+  std::vector<uint16_t> ports() const;
+  // No new connections or commands; waits until commands in flight are answered (at most `limit`), closes the connections, stops
+  // the shards. Returns the number of commands that were still in flight when the limit passed.
+  uint64_t stop(std::chrono::milliseconds limit);
+
+  std::vector<SessionInfo> sessions() const;
+  // By volume name, in order of first mapping.
+  const std::vector<std::shared_ptr<stats::LunStats>>& lun_stats() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace zvolt::iscsi

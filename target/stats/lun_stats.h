@@ -1,0 +1,64 @@
+// LunStats: what one LUN has done, per shard and operation class: counts, bytes, errors, in flight, and a histogram per stage.
+// Each shard writes its own LunShardStats (no locks); the admin endpoint sums them. A LunShardStats is allocated when a
+// shard first runs a command of that LUN, a class's histograms when the class is first seen (design section 11).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "scsi/task.h"
+#include "target/stats/histogram.h"
+
+namespace zvolt::stats {
+
+enum class Stage : uint8_t { total, receive, queue, store, send };
+inline constexpr size_t kStages = 5;
+inline constexpr const char* kStageNames[kStages] = {"total", "receive", "queue", "store", "send"};
+inline constexpr const char* kClassNames[scsi::kOpClasses] = {"read", "write", "flush", "unmap", "other"};
+
+struct ClassStats {
+  std::array<LatencyHistogram, kStages> stages;
+  std::atomic<uint64_t> bytes{0};
+  std::atomic<uint64_t> errors{0};  // status other than GOOD
+};
+
+class LunShardStats {
+ public:
+  ~LunShardStats();
+  // Owner shard's thread. `bytes` moved, stamps complete.
+  void record(scsi::OpClass op, const scsi::Stamps& stamps, uint64_t bytes, bool error);
+  const ClassStats* of(scsi::OpClass op) const { return classes_[static_cast<size_t>(op)].load(std::memory_order_acquire); }
+  std::atomic<uint64_t> started{0}, finished{0};  // in flight = started - finished
+
+ private:
+  ClassStats& need(scsi::OpClass op);
+  std::array<std::atomic<ClassStats*>, scsi::kOpClasses> classes_{};
+};
+
+// One per volume name; lives as long as the server.
+class LunStats {
+ public:
+  explicit LunStats(std::string name, size_t shards) : name_(std::move(name)), shards_(shards) {}
+  LunShardStats& shard(size_t index);            // that shard's thread; allocates on first use
+  const std::string& name() const { return name_; }
+
+  struct Summary {
+    HistogramSnapshot stages[kStages];
+    uint64_t bytes = 0, errors = 0;
+  };
+  Summary summary(scsi::OpClass op) const;       // any thread
+  uint64_t in_flight() const;
+
+ private:
+  std::string name_;
+  std::vector<std::atomic<LunShardStats*>> shards_;
+ public:
+  ~LunStats();
+};
+
+}  // namespace zvolt::stats
