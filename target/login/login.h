@@ -1,5 +1,6 @@
-// LoginNegotiator: the login phase of one connection as a pure state machine (RFC 7143 section 6): PDU header and text in, PDU
-// header and text out, no I/O, no clock, no threads. The connection's login coroutine drives it; tests drive it directly.
+// LoginNegotiator: the login phase of one connection as a pure state machine (RFC 7143 section 6): PDU header and text
+// in, PDU header and text out, no I/O, no clock, no threads. The connection's login coroutine drives it; tests drive it
+// directly.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@ struct SessionParameters {
   bool discovery = false;
   std::string initiator_name;
   std::string initiator_alias;
-  std::string target_name;                       // empty in a discovery session
+  std::string target_name;  // empty in a discovery session
   std::array<uint8_t, 6> isid{};
   uint16_t cid = 0;
   uint32_t initiator_max_recv_data_segment_length = 8192;  // what we may send
@@ -35,7 +36,7 @@ struct SessionParameters {
   uint16_t default_time2wait = 2;
   uint16_t default_time2retain = 0;
   uint8_t error_recovery_level = 0;
-  bool header_digest = false;                    // CRC32C
+  bool header_digest = false;  // CRC32C
   bool data_digest = false;
 };
 
@@ -75,35 +76,37 @@ class LoginDirectory {
  public:
   virtual ~LoginDirectory() = default;
   // success, not_found (no such target on this portal group) or authorization_failure (this initiator may not).
-  virtual LoginStatus check_target(std::string_view target, std::string_view initiator, uint16_t portal_group) const = 0;
+  virtual LoginStatus check_target(std::string_view target, std::string_view initiator,
+                                   uint16_t portal_group) const = 0;
   virtual std::string target_alias(std::string_view target) const = 0;  // empty: none
 };
 
 // One answer. `header` is complete but for StatSN, ExpCmdSN, MaxCmdSN (the connection fills them) and TSIH.
 struct LoginStep {
   BasicHeaderSegment header{};
-  std::vector<uint8_t> text;          // data segment, unpadded
+  std::vector<uint8_t> text;  // data segment, unpadded
   LoginStatus status = LoginStatus::success;
-  bool close = false;                 // send this, then close the connection
-  bool drop = false;                  // send nothing, close
-  bool ready = false;                 // this answer would transit to full feature phase: the connection looks up or creates the
-                                      // session, fills TSIH (or calls refuse()) and sends it
+  bool close = false;  // send this, then close the connection
+  bool drop = false;   // send nothing, close
+  bool ready = false;  // this answer would transit to full feature phase: the connection looks up or creates the
+                       // session, fills TSIH (or calls refuse()) and sends it
 };
 
 class LoginNegotiator {
  public:
   LoginNegotiator(const LoginDirectory& directory, LoginLimits limits, uint16_t portal_group);
 
-  // One Login Request with its data segment. Also told of any other opcode: answers invalid_during_login (0x020b) once a
-  // login has begun, else drop.
+  // One Login Request with its data segment. Also told of any other opcode: answers invalid_during_login (0x020b) once
+  // a login has begun, else drop.
   LoginStep receive(const BasicHeaderSegment& header, std::span<const uint8_t> text);
 
-  // The answer that refuses a login whose `ready` step the session layer can't grant (out of resources, no such session).
+  // The answer that refuses a login whose `ready` step the session layer can't grant (out of resources, no such
+  // session).
   LoginStep refuse(LoginStatus status) const;
 
   const SessionParameters& parameters() const;
   uint16_t requested_tsih() const;
-  uint32_t initial_cmd_sn() const;    // of the first Login Request
+  uint32_t initial_cmd_sn() const;  // of the first Login Request
   uint32_t initial_exp_stat_sn() const;
 
   static constexpr uint32_t kMaxLoginSegment = 8192;  // before and during login; more is refused by the connection

@@ -13,7 +13,8 @@
 namespace zvolt::stats {
 
 struct Buckets {
-  // Values are counted in units of 32 ns: exact steps up to 1 us, then each power of two is cut into 32 (error <= 1/64).
+  // Values are counted in units of 32 ns: exact steps up to 1 us, then each power of two is cut into 32 (error at
+  // most 1/64).
   static constexpr uint64_t kUnitNs = 32;
   static constexpr unsigned kSubBits = 5;
   static constexpr size_t kCount = 928;  // up to 2^39 ns = 549 s; the last bucket takes what is above

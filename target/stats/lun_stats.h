@@ -1,6 +1,6 @@
-// LunStats: what one LUN has done, per shard and operation class: counts, bytes, errors, in flight, and a histogram per stage.
-// Each shard writes its own LunShardStats (no locks); the admin endpoint sums them. A LunShardStats is allocated when a
-// shard first runs a command of that LUN, a class's histograms when the class is first seen (design section 11).
+// LunStats: what one LUN has done, per shard and operation class: counts, bytes, errors, in flight, and a histogram per
+// stage. Each shard writes its own LunShardStats (no locks); the admin endpoint sums them. A LunShardStats is allocated
+// when a shard first runs a command of that LUN, a class's histograms when the class is first seen.
 #pragma once
 
 #include <array>
@@ -32,7 +32,9 @@ class LunShardStats {
   ~LunShardStats();
   // Owner shard's thread. `bytes` moved, stamps complete.
   void record(scsi::OpClass op, const scsi::Stamps& stamps, uint64_t bytes, bool error);
-  const ClassStats* of(scsi::OpClass op) const { return classes_[static_cast<size_t>(op)].load(std::memory_order_acquire); }
+  const ClassStats* of(scsi::OpClass op) const {
+    return classes_[static_cast<size_t>(op)].load(std::memory_order_acquire);
+  }
   std::atomic<uint64_t> started{0}, finished{0};  // in flight = started - finished
 
  private:
@@ -44,19 +46,20 @@ class LunShardStats {
 class LunStats {
  public:
   explicit LunStats(std::string name, size_t shards) : name_(std::move(name)), shards_(shards) {}
-  LunShardStats& shard(size_t index);            // that shard's thread; allocates on first use
+  LunShardStats& shard(size_t index);  // that shard's thread; allocates on first use
   const std::string& name() const { return name_; }
 
   struct Summary {
     HistogramSnapshot stages[kStages];
     uint64_t bytes = 0, errors = 0;
   };
-  Summary summary(scsi::OpClass op) const;       // any thread
+  Summary summary(scsi::OpClass op) const;  // any thread
   uint64_t in_flight() const;
 
  private:
   std::string name_;
   std::vector<std::atomic<LunShardStats*>> shards_;
+
  public:
   ~LunStats();
 };
