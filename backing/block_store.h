@@ -22,16 +22,16 @@ enum class IoKind : uint8_t { read, write, flush, write_zeroes, discard, allocat
 
 // What a store is made of. All in bytes. Constant after open, except that the size is read by size_bytes().
 struct Geometry {
-  uint32_t logical_block = 512;         // the smallest unit that is written atomically; a power of two
-  uint32_t physical_block = 512;        // a write smaller than this costs a read-modify-write (a zvol: volblocksize)
-  uint32_t optimal_io = 0;              // best transfer size, 0 when unknown
-  uint32_t io_alignment = 1;            // offset and length of a read or write must be multiples (O_DIRECT), 1 = any
-  uint32_t memory_alignment = 1;        // so must the address of each iov, 1 = any
-  uint32_t discard_granularity = 0;     // 0: discard is not supported
-  uint32_t discard_alignment = 0;       // offset of the first granule
-  bool discard_zeroes = false;          // a discarded whole granule reads as zeros afterwards
-  bool volatile_cache = true;           // a completed write may be lost at power cut until a flush; false: flush is free
-  bool read_only = false;               // writes, zeroes and discards fail with EROFS
+  uint32_t logical_block = 512;      // the smallest unit that is written atomically; a power of two
+  uint32_t physical_block = 512;     // a write smaller than this costs a read-modify-write (a zvol: volblocksize)
+  uint32_t optimal_io = 0;           // best transfer size, 0 when unknown
+  uint32_t io_alignment = 1;         // offset and length of a read or write must be multiples (O_DIRECT), 1 = any
+  uint32_t memory_alignment = 1;     // so must the address of each iov, 1 = any
+  uint32_t discard_granularity = 0;  // 0: discard is not supported
+  uint32_t discard_alignment = 0;    // offset of the first granule
+  bool discard_zeroes = false;       // a discarded whole granule reads as zeros afterwards
+  bool volatile_cache = true;        // a completed write may be lost at power cut until a flush; false: flush is free
+  bool read_only = false;            // writes, zeroes and discards fail with EROFS
 };
 
 // One request. The caller owns it and fills the first part; the store and the engine use the last part as they like.
@@ -40,26 +40,33 @@ struct IoRequest {
 
   // --- set by the caller, left alone until completion ---
   IoKind kind = IoKind::read;
-  bool fua = false;             // write, write_zeroes, discard: durable before completion
-  uint64_t offset = 0;          // bytes
-  uint64_t length = 0;          // bytes; flush: ignored (everything)
-  const iovec* iov = nullptr;   // read, write: sum of iov_len == length; never null when length > 0
+  bool fua = false;            // write, write_zeroes, discard: durable before completion
+  uint64_t offset = 0;         // bytes
+  uint64_t length = 0;         // bytes; flush: ignored (everything)
+  const iovec* iov = nullptr;  // read, write: sum of iov_len == length; never null when length > 0
   uint32_t iov_count = 0;
-  Done done = nullptr;          // called on the submitting shard when submit() returned pending
-  void* context = nullptr;      // the caller's
+  Done done = nullptr;      // called on the submitting shard when submit() returned pending
+  void* context = nullptr;  // the caller's
 
   // --- result, valid at completion ---
-  int error = 0;                // 0 or errno; a transfer is whole or an error: short I/O is carried on by the store
-  uint64_t error_offset = 0;    // bytes; where a read failed, when known, else == offset
-  bool mapped = true;           // allocation_status: state of the extent that starts at `offset` ...
-  uint64_t extent_length = 0;   // ... and its length in bytes, <= length
+  int error = 0;               // 0 or errno; a transfer is whole or an error: short I/O is carried on by the store
+  uint64_t error_offset = 0;   // bytes; where a read failed, when known, else == offset
+  bool mapped = true;          // allocation_status: state of the extent that starts at `offset` ...
+  uint64_t extent_length = 0;  // ... and its length in bytes, <= length
 
   // --- scratch of store and engine ---
   IoRequest* next = nullptr;
-  void* owner = nullptr;        // the store
-  uint64_t progress = 0;        // bytes done so far
-  iovec single{};               // a place for a one-entry iov; the caller may use it for its own
-  uint64_t scratch[2] = {0, 0};
+  void* owner = nullptr;               // the store
+  Done step = nullptr;                 // store's: called in place of `done`; null whenever the caller has the request
+  IoEngine* engine = nullptr;          // where it was submitted
+  void (*work)(IoRequest&) = nullptr;  // engine's: see IoEngine::offload
+  uint64_t progress = 0;               // engine's: bytes done so far
+  iovec single{};                      // a place for a one-entry iov; the caller may use it for its own
+  iovec rest{};                        // engine's: the unfinished part of one iov after a short transfer
+  uint64_t scratch[2] = {0, 0};        // store's
+  int fd = -1;                         // engine's
+  uint8_t stage = 0;                   // engine's: transfer or sync
+  uint8_t retries = 0;                 // engine's: EINTR, EAGAIN
 };
 
 enum class Submitted : uint8_t {
@@ -74,7 +81,8 @@ class BlockStore {
   // Contract per kind. All: offset + length <= size_bytes(), else EINVAL (checked here, never trusted). Requests may
   // complete in any order; overlapping requests that are in flight together have no defined order: callers order them.
   //   read               fills the iovs. EIO: media error, see error_offset.
-  //   write              whole or error. With fua, or after a later successful flush, the bytes survive a power cut. Ranges not
+  //   write              whole or error. With fua, or after a later successful flush, the bytes survive a power cut.
+  //   Ranges not
   //                      aligned to io_alignment are allowed: the store does an atomic read-modify-write of the edges.
   //   flush              every write that completed before the flush was submitted is durable. A failed flush is never
   //                      forgotten: later flushes fail too until the store was reopened.
@@ -86,7 +94,7 @@ class BlockStore {
   virtual Submitted submit(IoRequest& request, IoEngine& engine) = 0;
 
   virtual const Geometry& geometry() const = 0;
-  virtual uint64_t size_bytes() const = 0;      // any thread; follows a resize
+  virtual uint64_t size_bytes() const = 0;          // any thread; follows a resize
   virtual const std::string& describe() const = 0;  // for logs: "file /srv/a.img (O_DIRECT)"
 
   // Looks at the backing once more (BLKGETSIZE64, fstat). Returns the size. May block: not on a shard thread.

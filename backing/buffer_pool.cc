@@ -22,7 +22,9 @@ BufferPool::~BufferPool() {
   for (uint8_t* slab : slabs_) munmap(slab, kSlab);
 }
 
-size_t BufferPool::rounded(size_t size) { return kMinBuffer << class_of(size); }
+size_t BufferPool::rounded(size_t size) {
+  return kMinBuffer << class_of(size);
+}
 
 Buffer BufferPool::allocate(size_t size) {
   Buffer buffer;
@@ -55,7 +57,9 @@ bool BufferPool::reserve(size_t bytes) {
   return true;
 }
 
-void BufferPool::unreserve(size_t bytes) { reserved_ -= bytes; }
+void BufferPool::unreserve(size_t bytes) {
+  reserved_ -= bytes;
+}
 
 uint8_t* BufferPool::take(size_t cls) {
   if (free_[cls] == nullptr) {

@@ -66,7 +66,8 @@ class BufferPool {
   // From memory that was reserved before. The caller keeps its own account of how much it may take.
   Buffer allocate_reserved(size_t size);
 
-  // Promise `bytes` for allocate_reserved; false when more than the budget would be promised. unreserve() gives it back.
+  // Promise `bytes` for allocate_reserved; false when more than the budget would be promised. unreserve() gives it
+  // back.
   bool reserve(size_t bytes);
   void unreserve(size_t bytes);
 
