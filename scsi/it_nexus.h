@@ -1,6 +1,7 @@
-// ItNexus: one initiator port's view of a target (SAM-5 4.6.2 I_T nexus): its LUN map, and per LUN the state that belongs
-// to the pair (unit attentions, later reservations' registrations). The entry point of the scsi layer for a transport.
-// Threading: one per session, used on the session's shard; unit attentions may be raised from any thread.
+// ItNexus: one initiator port's view of a target (SAM-5 4.6.2 I_T nexus): its LUN map, and per LUN the state that
+// belongs to the pair (unit attentions, later reservations' registrations). The entry point of the scsi layer for a
+// transport. Threading: one per session, used on the session's shard; unit attentions may be raised from any thread.
+// Lifetime: outlives its tasks.
 //
 // A command's life (the transport's side):
 //   start(task)  ->  complete: send response
@@ -21,20 +22,20 @@ namespace zvolt::scsi {
 // Immutable; a new one replaces it when the configuration changes.
 struct LunMap {
   struct Entry {
-    uint16_t number = 0;                      // 0..16383
+    uint16_t number = 0;  // 0..16383
     std::shared_ptr<LogicalUnit> unit;
-    bool read_only = false;                   // this mapping refuses writes (07/27/00), whatever the unit allows
+    bool read_only = false;  // this mapping refuses writes (07/27/00), whatever the unit allows
   };
-  std::vector<Entry> entries;                 // ascending by number
+  std::vector<Entry> entries;  // ascending by number
 };
 
 // Who talks to whom: for VPD 83 (target port), unit attentions and logs.
 struct NexusNames {
-  std::string initiator;      // InitiatorName
-  std::string initiator_port; // "iqn...,i,0x00023d000001"
-  std::string target;         // TargetName
-  std::string target_port;    // "iqn...,t,0x0001"
-  uint16_t relative_port = 1; // relative target port identifier: the portal group tag
+  std::string initiator;       // InitiatorName
+  std::string initiator_port;  // "iqn...,i,0x00023d000001"
+  std::string target;          // TargetName
+  std::string target_port;     // "iqn...,t,0x0001"
+  uint16_t relative_port = 1;  // relative target port identifier: the portal group tag
 };
 
 class ItNexus {
@@ -46,20 +47,32 @@ class ItNexus {
 
   void start(Task& task);
   void data_out(Task& task);
-  // true: finished at once (look at io.io.error); false: io.done will be called. A failed piece is remembered in the task.
+  // true: finished at once (look at io.io.error); false: io.done will be called. A failed piece is remembered in the
+  // task.
   bool media_io(Task& task, MediaIo& io);
   void finish(Task& task);
+  // Sets task.aborted. True: the task was held back (hold_range) and will not be heard of again; false: a pending task
+  // is advanced as soon as what it has in flight is done, one in another phase is the transport's to drop.
+  bool abort(Task& task);
 
   // Logical unit number of a LUN field, or nullptr. For task management and statistics.
   LogicalUnit* unit(uint64_t lun) const;
   const NexusNames& names() const { return names_; }
+  const LunMap& map() const { return *map_; }
+
+  void clear_attention(struct UnitAttention what);  // on every unit of this nexus
 
  private:
-  struct Slot;
-  Slot* find(uint64_t lun) const;
+  friend void resume_held_task(void* task);
+  LunNexus* find(uint64_t lun) const;
+  void dispatch(Task& task, bool resumed);
+
   NexusNames names_;
   std::shared_ptr<const LunMap> map_;
   std::vector<std::unique_ptr<LunNexus>> nexuses_;  // parallel to map_->entries
 };
+
+// Runs on the task's shard when the range that it was held for is free (scsi/range_gate.h). `task` is a Task*.
+void resume_held_task(void* task);
 
 }  // namespace zvolt::scsi

@@ -4,7 +4,7 @@
 namespace zvolt::scsi {
 
 namespace {
-constexpr size_t kKeptBytes = 4096;  // scratch memory that an idle task object may keep
+constexpr size_t kKeptBytes = 4096;  // data memory that an idle task object may keep
 
 void shrink(std::vector<uint8_t>& bytes) {
   bytes.clear();
@@ -24,12 +24,13 @@ void Task::reset() {
   lu = nullptr;
   nexus = nullptr;
   command = nullptr;
-  fua = aborted = false;
-  error_offset = 0;
+  announced_data_out = kUnknownLength;
+  fua = aborted = waiting = media_after_flush = in_data_out = false;
   error = 0;
+  error_offset = held_offset = held_length = 0;
   next_waiting = nullptr;
+  job.reset();
   shrink(data);
-  shrink(scratch);
 }
 
 }  // namespace zvolt::scsi

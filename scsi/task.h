@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,13 @@ class LogicalUnit;
 class LunNexus;
 struct CommandEntry;
 struct Task;
+
+// The working state of a long command (UNMAP, WRITE SAME, VERIFY without data): scsi/job.h. Allocated for cold commands
+// only.
+class Job {
+ public:
+  virtual ~Job() = default;
+};
 
 enum class Status : uint8_t {
   good = 0x00,
@@ -43,7 +51,8 @@ enum class Phase : uint8_t {
   complete,   // status, sense and (GOOD) `data` as data-in are final: send the response
   data_out,   // receive `transfer_length` bytes of parameter data into `data`, then call ItNexus::data_out()
   media_in,   // read the media range in pieces with media_io(), send them as data-in, then call finish()
-  media_out,  // receive the media range in pieces, hand each to media_io() (write, or compare for VERIFY), then finish()
+  media_out,  // receive the media range in pieces, hand each to media_io() (write, or compare for VERIFY), then
+              // finish()
   pending,    // wait: Task::advanced is called once, on this shard, when the phase has changed
 };
 
@@ -65,32 +74,36 @@ struct Stamps {
 
 // One piece of a media transfer. Owned by the transport; lives until done.
 struct MediaIo {
-  backing::IoRequest io;               // filled by ItNexus::media_io; result in io.error
+  backing::IoRequest io;  // filled by ItNexus::media_io; result in io.error
   Task* task = nullptr;
-  uint64_t offset = 0;                 // bytes from the start of the task's media range
-  uint32_t length = 0;                 // bytes. media_in: a multiple of the block size. media_out: any (the last may be partial)
-  uint8_t* data = nullptr;             // >= length bytes, 4096-aligned; media_in: capacity rounded up to 4096
+  uint64_t offset = 0;      // bytes from the start of the task's media range
+  uint32_t length = 0;      // bytes. media_in: a multiple of the block size. media_out: any (the last may be partial)
+  uint8_t* data = nullptr;  // >= length bytes, 4096-aligned; media_in: capacity rounded up to 4096
   void (*done)(MediaIo&) noexcept = nullptr;  // called on this shard when media_io() returned false
 };
 
 struct Task {
   // --- set by the transport before ItNexus::start() ---
-  uint64_t lun = 0;                         // the 8-byte LUN field, SAM-5 4.7, as one big-endian number
+  uint64_t lun = 0;  // the 8-byte LUN field, SAM-5 4.7, as one big-endian number
   std::array<uint8_t, 16> cdb{};
   TaskAttribute attribute = TaskAttribute::simple;
-  backing::IoEngine* engine = nullptr;      // this shard's
+  backing::IoEngine* engine = nullptr;  // this shard's
   void (*advanced)(Task&) noexcept = nullptr;
+  // Bytes of data-out that the initiator announced (iSCSI: Expected Data Transfer Length of a W command). Commands with
+  // parameter data refuse a length that cannot be right (WRITE SAME: exactly one block). Unknown: not checked.
+  static constexpr uint64_t kUnknownLength = UINT64_MAX;
+  uint64_t announced_data_out = kUnknownLength;
 
   // --- results of start(), data_out(), finish() ---
   Phase phase = Phase::complete;
   Status status = Status::good;
   OpClass op_class = OpClass::other;
   Sense sense;
-  uint64_t transfer_length = 0;             // bytes the CDB asks to move (media, or parameter list); for residuals. For
-                                            // small data-in: data.size() (already cut to the allocation length)
-  uint64_t media_offset = 0;                // bytes on the LUN
-  uint32_t block_size = 512;                // bytes
-  std::vector<uint8_t> data;                // small data-in, or the parameter data-out that the transport collected
+  uint64_t transfer_length = 0;  // bytes the CDB asks to move (media, or parameter list); for residuals. For
+                                 // small data-in: data.size() (already cut to the allocation length)
+  uint64_t media_offset = 0;     // bytes on the LUN
+  uint32_t block_size = 512;     // bytes
+  std::vector<uint8_t> data;     // small data-in, or the parameter data-out that the transport collected
 
   Stamps stamps;
 
@@ -99,16 +112,22 @@ struct Task {
   LunNexus* nexus = nullptr;
   const CommandEntry* command = nullptr;
   bool fua = false;
-  bool aborted = false;                     // set by the transport: finish as soon as in-flight I/O allows
-  uint64_t error_offset = 0;                // first failing byte offset on the LUN
-  int error = 0;                            // first errno of the pieces
-  backing::IoRequest io;                    // for flush, unmap, write same and the like
-  std::vector<uint8_t> scratch;             // a handler's working memory (cold commands)
-  uint64_t cursor[4] = {0, 0, 0, 0};        // a handler's loop state
-  Task* next_waiting = nullptr;             // intrusive list: gate or flush group
+  bool aborted = false;            // set by the transport: finish as soon as in-flight I/O allows
+  bool waiting = false;            // an entry point has returned with phase pending
+  bool media_after_flush = false;  // a FUA read: the flush comes first, then phase media_in
+  bool in_data_out = false;        // which handler a held task goes back to
+  int error = 0;                   // errno of the failed piece with the lowest offset, or kMiscompare
+  uint64_t error_offset = 0;       // its byte offset on the LUN
+  uint64_t held_offset = 0;        // bytes on the LUN: what a held task waits for (scsi/range_gate.h)
+  uint64_t held_length = 0;
+  backing::IoRequest io;         // for the steps of a job
+  std::unique_ptr<Job> job;      // a long command's state
+  Task* next_waiting = nullptr;  // intrusive list: gate or flush group
+
+  static constexpr int kMiscompare = -1;  // `error` of a VERIFY whose data differ
 
   LogicalUnit* unit() const { return lu; }
-  void reset();                             // ready for another command; keeps vectors' memory (bounded)
+  void reset();  // ready for another command; keeps vectors' memory (bounded)
 };
 
 }  // namespace zvolt::scsi
