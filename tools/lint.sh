@@ -37,8 +37,9 @@ mapfile -t scripts < <(git ls-files | while read -r f; do
 # Each check prints what is wrong and nothing when all is well.
 
 check_format() {
-  printf '%s\0' "${cxx[@]}" | xargs -0 -P "$jobs" -n 8 clang-format --dry-run -Werror 2>&1 | sed -n 's/:[0-9]*:[0-9]*: error:.*//p' |
-    sort -u | sed 's/$/: differs from clang-format -i/'
+  # shellcheck disable=SC2016  # $1 belongs to the inner shell
+  printf '%s\0' "${cxx[@]}" | xargs -0 -P "$jobs" -n 1 sh -c \
+    'clang-format --dry-run -Werror "$1" >/dev/null 2>&1 || echo "$1: differs from clang-format -i"' sh | sort
 }
 
 # Files whose include lines break a layer rule. Usage: forbidden_includes 'FILES-REGEX' 'ALLOWED-FOLDERS-REGEX'
