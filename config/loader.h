@@ -1,5 +1,6 @@
-// YAML text -> Config, strictly: every problem of a file is found in one run, with file:line:column and the nearest valid
-// key. One table of keys drives the loader (and later the JSON Schema). Called by zvoltd and zvoltctl. Thread-safe.
+// YAML text -> Config, strictly: every problem of a file is found in one run, with file:line:column and the nearest
+// valid key. One table of keys drives the loader (and later the JSON Schema). Called by zvoltd and zvoltctl.
+// Thread-safe.
 #pragma once
 
 #include <string>
@@ -10,14 +11,14 @@
 namespace zvolt::config {
 
 struct Loaded {
-  Config config;                   // meaningful only when problems is empty
-  std::vector<Problem> problems;   // errors, in file order
+  Config config;                  // meaningful only when problems is empty
+  std::vector<Problem> problems;  // errors, in file order
   std::vector<Problem> warnings;
   bool ok() const { return problems.empty(); }
 };
 
 struct LoadOptions {
-  bool test_stores = false;        // accept `faults:` and `null:`-like test doubles (zvoltd --test-stores)
+  bool test_stores = false;  // accept `faults:` and `null:`-like test doubles (zvoltd --test-stores)
 };
 
 Loaded load_file(const std::string& path, const LoadOptions& options = {});

@@ -17,14 +17,14 @@ struct Location {
 
 struct Problem {
   Location where;
-  std::string message;  // "unknown key 'volums', did you mean 'volumes'?"
+  std::string message;       // "unknown key 'volums', did you mean 'volumes'?"
   std::string text() const;  // file:line:column: message
 };
 
 struct Listen {
   std::string address;  // "0.0.0.0", "::", "127.0.0.1"
   uint16_t port = 3260;
-  uint16_t group = 1;   // portal group tag
+  uint16_t group = 1;  // portal group tag
   Location where;
 };
 
@@ -33,14 +33,14 @@ enum class Sync { standard, always, disabled };
 
 // Test stores (zvoltd --test-stores only): one rule of the fault-injecting store.
 struct FaultRule {
-  std::string op = "any";      // read write flush write_zeroes discard any
-  std::string action;          // delay error short stall lose_unflushed
-  uint64_t offset = 0;         // range the rule watches; length 0 = to the end
+  std::string op = "any";  // read write flush write_zeroes discard any
+  std::string action;      // delay error short stall lose_unflushed
+  uint64_t offset = 0;     // range the rule watches; length 0 = to the end
   uint64_t length = 0;
-  uint64_t after = 0;          // skip that many matching requests first
-  uint64_t count = 0;          // then act on that many, 0 = for ever
+  uint64_t after = 0;  // skip that many matching requests first
+  uint64_t count = 0;  // then act on that many, 0 = for ever
   uint64_t delay_us = 0;
-  int error = 5;               // errno
+  int error = 5;  // errno
 };
 
 struct Volume {
@@ -50,28 +50,32 @@ struct Volume {
   uint64_t size = 0;                       // memory, null
   std::optional<uint64_t> provision_size;  // file: create sparse with this size when missing
   uint32_t block_size = 512;
-  uint32_t physical_block_size = 0;        // 0 auto; volblocksize is UINT32_MAX
+  uint32_t physical_block_size = 0;  // 0 auto; volblocksize is UINT32_MAX
   Sync sync = Sync::standard;
   bool read_only = false;
-  bool force = false;                      // open although the device is in use (still waits for an old process's requests)
-  std::optional<std::string> uuid;         // canonical text form
+  bool force = false;               // open although the device is in use (still waits for an old process's requests)
+  std::optional<std::string> uuid;  // canonical text form
   std::vector<FaultRule> faults;
-  Location where;
+  bool in_line = false;             // described in a target's LUN list
+  Location where;                   // its name
+  Location path_where, uuid_where;  // values, when given
 };
 
 struct Lun {
   uint16_t number = 0;
-  std::string volume;                      // key into Config::volumes (in-line volumes are entered there too)
+  std::string volume;  // key into Config::volumes (in-line volumes are entered there too)
   bool read_only = false;
-  Location where;
+  Location where;         // its number
+  Location volume_where;  // the name in `volume:`
 };
 
 struct Target {
-  std::string name;                        // iqn, eui or naa
+  std::string name;  // iqn, eui or naa
   std::string alias;
-  std::vector<uint16_t> groups;            // portal groups, empty = all
-  std::vector<std::string> initiators;     // patterns with * at the end, empty = any (then allow_any or loopback only)
+  std::vector<uint16_t> groups;         // portal groups, empty = all
+  std::vector<std::string> initiators;  // patterns with * at the end, empty = any (then allow_any or loopback only)
   bool allow_any = false;
+  bool restricted = false;  // says who may log in (`initiators` or `auth`, whatever they are worth)
   std::vector<Lun> luns;
   Location where;
 };
@@ -80,8 +84,8 @@ struct Config {
   std::string file;
   std::vector<Listen> listen;
   std::string state_dir = "/var/lib/zvolt";
-  unsigned threads = 0;                    // 0 = auto: one per core
-  uint64_t memory = 0;                     // data buffers in all, 0 = auto
+  unsigned threads = 0;  // 0 = auto: one per core
+  uint64_t memory = 0;   // data buffers in all, 0 = auto
   std::string admin_socket = "/run/zvolt/admin.sock";
   std::string log_level = "info";
   bool log_json = false;
