@@ -26,8 +26,6 @@ struct Setup {
   const char* name;
 };
 constexpr Setup kSetups[] = {
-    {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_R_DISABLED,
-     "single issuer, deferred completions"},
     {IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, "cooperative completions"},
     {0, "plain"},
 };
@@ -85,15 +83,13 @@ std::unique_ptr<UringEngine> UringEngine::create(const EngineOptions& options, s
 }
 
 UringEngine::UringEngine(const EngineOptions& options, const io_uring& ring)
-    : EngineBase(options.worker_threads), ring_(ring), disabled_((ring.flags & IORING_SETUP_R_DISABLED) != 0) {}
+    : EngineBase(options.worker_threads), ring_(ring) {}
 
 UringEngine::~UringEngine() {
   io_uring_queue_exit(&ring_);
 }
 
 void UringEngine::on_own() {
-  if (disabled_) io_uring_enable_rings(&ring_);
-  disabled_ = false;
   arm_wake();
 }
 

@@ -4,11 +4,10 @@
 // The shard waits for the ring's own descriptor (no eventfd per completion). Other threads' completions come through
 // the mailbox, whose eventfd the ring polls, so that the same descriptor becomes readable.
 //
-// Ring set-up: SINGLE_ISSUER + DEFER_TASKRUN where the kernel has them (6.1): completions are then posted when this
-// thread asks for them, in one batch, and never interrupt it in the middle of a socket call; the ring's descriptor
-// reports such deferred work as readable (io_uring_poll: io_has_work), so an epoll wait on it wakes. TASKRUN_FLAG lets
-// reap() see deferred work without a system call. Older kernels: COOP_TASKRUN, then none.
-// The ring is created disabled and enabled by the thread that first uses it, which becomes its single issuer.
+// Ring set-up: COOP_TASKRUN (5.19): a completion does not interrupt this thread but is posted at its next system call,
+// in a batch; a sleep in epoll_wait is ended by it (EINTR, which Asio repeats). TASKRUN_FLAG lets reap() fetch what is
+// pending. Not DEFER_TASKRUN: its deferred work wakes no poll or epoll wait on the ring's descriptor (seen on 6.18: the
+// waiter sleeps until its timeout), only io_uring_enter or a registered eventfd, which costs a read() per wake-up.
 #pragma once
 
 #include <liburing.h>
@@ -54,7 +53,6 @@ class UringEngine final : public EngineBase {
   io_uring ring_;
   RequestList backlog_;  // did not fit into the submission queue
   uint64_t submissions_ = 0;
-  bool disabled_;  // IORING_SETUP_R_DISABLED: to be enabled by its thread
   bool multishot_ = true;
   bool wake_armed_ = false;
 };
