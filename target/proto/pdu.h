@@ -1,6 +1,7 @@
-// PDU layouts of RFC 7143 section 11, as 48-byte structs over the wire's bytes. Members are Boost.Endian buffers: big-endian,
-// alignment 1, read with .value(), so a Basic Header Segment can be overlaid on received bytes and is converted once, at use.
-// Every struct has its size and its offsets asserted. Used by connection, login and the tests' raw client.
+// PDU layouts of RFC 7143 section 11, as 48-byte structs over the wire's bytes. Members are Boost.Endian buffers:
+// big-endian, alignment 1, read with .value(), so a Basic Header Segment can be overlaid on received bytes and is
+// converted once, at use. Every struct has its size and its offsets asserted. Used by connection, login and the tests'
+// raw client.
 #pragma once
 
 #include <boost/endian/buffers.hpp>
@@ -17,9 +18,9 @@ using boost::endian::big_uint64_buf_t;
 
 inline constexpr size_t kBhsLength = 48;
 inline constexpr uint32_t kReservedTag = 0xffffffff;
-inline constexpr uint8_t kImmediate = 0x40;    // opcode byte, requests
+inline constexpr uint8_t kImmediate = 0x40;  // opcode byte, requests
 inline constexpr uint8_t kOpcodeMask = 0x3f;
-inline constexpr uint8_t kFinal = 0x80;        // flags byte
+inline constexpr uint8_t kFinal = 0x80;  // flags byte
 
 enum class Opcode : uint8_t {
   nop_out = 0x00,
@@ -47,7 +48,7 @@ struct BasicHeaderSegment {
   uint8_t opcode_byte;
   uint8_t flags;
   uint8_t specific2[2];
-  uint8_t total_ahs_length;          // 4-byte words
+  uint8_t total_ahs_length;              // 4-byte words
   big_uint24_buf_t data_segment_length;  // bytes, padding not counted
   uint8_t lun[8];
   big_uint32_buf_t initiator_task_tag;
@@ -421,7 +422,11 @@ inline uint64_t load_lun(const uint8_t (&lun)[8]) {
 }
 
 // Serial numbers, RFC 1982 with 32 bits: a < b, a <= b.
-inline bool sn_less(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; }
-inline bool sn_less_equal(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) <= 0; }
+inline bool sn_less(uint32_t a, uint32_t b) {
+  return static_cast<int32_t>(a - b) < 0;
+}
+inline bool sn_less_equal(uint32_t a, uint32_t b) {
+  return static_cast<int32_t>(a - b) <= 0;
+}
 
 }  // namespace zvolt::iscsi

@@ -1,0 +1,91 @@
+// Connection, life: from the final Login Response to the close of the socket, and what remains of it afterwards.
+#include "target/session/connection.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <utility>
+
+#include "target/session/registry.h"
+
+namespace zvolt::iscsi {
+
+Connection::Connection(TcpSocket socket, std::unique_ptr<Session> session, SessionRegistry& registry, std::string peer,
+                       uint32_t stat_sn)
+    : socket_(std::move(socket)),
+      session_(std::move(session)),
+      shard_(session_->shard),
+      registry_(registry),
+      peer_(std::move(peer)),
+      stat_sn_(stat_sn),
+      linger_timer_(shard_.context()) {}
+
+Connection::~Connection() = default;
+
+void Connection::begin(LoginStep response) {
+  Burst burst(shard_);
+  TransmitPdu& out = queue_pdu(Opcode::login_response);
+  out.bhs = response.header;
+  as<LoginResponse>(out.bhs).tsih = session_->tsih;
+  attach(out, std::move(response.text));
+  fill_status_sn(out);
+  spdlog::info("{}: {} logged in to {} (TSIH {}, shard {}, window {})", peer_, session_->parameters.initiator_name,
+               session_->parameters.discovery ? "discovery" : session_->parameters.target_name, session_->tsih,
+               shard_.index(), session_->window());
+  wait_readable();
+}
+
+void Connection::drain() {
+  if (state_ != State::full_feature) return;
+  Burst burst(shard_);
+  state_ = State::draining;
+  wake_transmit();
+}
+
+// The session is over: the registry forgets it, its commands end. What the store still has runs on.
+void Connection::end_session(const std::string& why) {
+  if (ended_) return;
+  ended_ = true;
+  spdlog::info("{}: session of {} ended: {}", peer_, session_->parameters.initiator_name, why);
+  registry_.ended(session_->tsih);
+  for (size_t i = 0; i < session_->table().size(); ++i) {
+    Command* c = session_->table()[i];
+    if (c == nullptr || c->responded) continue;
+    hold(*c);
+    abort_command(*c);
+  }
+}
+
+void Connection::linger() {
+  end_session("logged out or drained");
+  state_ = State::lingering;
+  shutdown(socket_.native_handle(), SHUT_WR);
+  linger_timer_.expires_after(limits::kLingerTimeout);
+  linger_timer_.async_wait([self = shared_from_this()](ErrorCode ec) {
+    if (!ec) self->close_socket();
+  });
+  wait_readable();
+}
+
+void Connection::terminate(const std::string& why) {
+  if (state_ == State::closed) return;
+  Burst burst(shard_);
+  clear_transmit_queue();
+  end_session(why);
+  close_socket();
+}
+
+void Connection::close_socket() {
+  if (state_ == State::closed) return;
+  state_ = State::closed;
+  clear_transmit_queue();
+  pending_tasks_.clear();
+  ErrorCode ignored;
+  linger_timer_.cancel();
+  socket_.close(ignored);
+  orphans_ = session_->commands();
+  if (orphans_ > 0) self_ = shared_from_this();
+  shard_.remove(*this);
+}
+
+}  // namespace zvolt::iscsi

@@ -1,0 +1,188 @@
+// Connection: one TCP connection in full feature phase (RFC 7143 sections 4 and 11), on its session's shard. The
+// receive side is a state machine over bytes (receive.cc), PDUs are handled in dispatch.cc, SCSI data moves in
+// transfer.cc, and transmit.cc gathers answers. A connection's object outlives its socket while the store still works
+// on its commands.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "target/asio.h"
+#include "target/login/login.h"
+#include "target/proto/pdu.h"
+#include "target/session/session.h"
+
+namespace zvolt::iscsi {
+
+class SessionRegistry;
+
+// A PDU that waits for the socket. `data` belongs to a piece, a command, or to `owned`.
+struct TransmitPdu {
+  BasicHeaderSegment bhs{};
+  const uint8_t* data = nullptr;
+  uint32_t length = 0;         // data bytes, padding not counted
+  Command* command = nullptr;  // its queued_pdus counts this one
+  Piece* piece = nullptr;      // released when this PDU is sent
+  bool last = false;           // the command's response: it ends with this PDU
+  std::vector<uint8_t> owned;
+  uint32_t wire_length() const { return kBhsLength + ((length + 3u) & ~3u); }
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(TcpSocket socket, std::unique_ptr<Session> session, SessionRegistry& registry, std::string peer,
+             uint32_t stat_sn);
+  ~Connection();
+
+  // Sends the final Login Response and starts the full feature phase.
+  void begin(LoginStep response);
+  // Ends the connection and its session now; commands in the store run on as orphans. Idempotent.
+  void terminate(const std::string& why);
+  // No new commands; closes when those in flight are answered.
+  void drain();
+
+  // Shard's calls.
+  void transmit();
+  void resume(Command& command);  // memory may be there now
+
+  Session& session() { return *session_; }
+  const std::string& peer() const { return peer_; }
+  bool closed() const { return state_ == State::closed; }
+  uint32_t unanswered() const { return session_->in_flight + session_->immediate; }
+
+ private:
+  enum class State : uint8_t { full_feature, draining, closing, lingering, closed };
+  enum class Receive : uint8_t { header, payload, padding };
+  enum class Sink : uint8_t { discard, owned, command };
+
+  // receive.cc
+  void wait_readable();
+  void on_readable();
+  bool may_read() const;
+  size_t receive_once(size_t budget);
+  void consume(const uint8_t* data, size_t size);
+  void consume_payload(const uint8_t* data, size_t size);
+  void payload_arrived(size_t size);
+  uint8_t* direct_target(size_t* size);
+  void header_complete();
+  void payload_complete();
+  size_t read_ahead_size() const;
+
+  // dispatch.cc
+  void begin_pdu();
+  void end_pdu();
+  void begin_scsi_command();
+  void begin_data_out();
+  void end_nop_out();
+  void end_text_request();
+  void end_logout();
+  void task_management();
+  void answer_task_management();
+  bool accept_cmd_sn(uint32_t cmd_sn);
+  void reject(RejectReason reason);
+  void protocol_error(const char* what);
+  void abort_command(Command& command);
+  Command* find_by_tag(uint32_t initiator_task_tag);
+
+  // transfer.cc
+  void after_start(Command& command, uint32_t immediate_bytes, bool final);
+  void proceed(Command& command);
+  void begin_media_out(Command& command, uint32_t immediate_bytes, bool final);
+  void data_out_segment_done(Command& command);
+  void data_out_failed(Command& command, uint8_t asc, uint8_t ascq);
+  void close_sequences(Command& command);
+  void release_pieces(Command& command);
+  void store_ready_pieces(Command& command);
+  DataSequence* find_sequence(const DataOut& pdu, Command** command);
+  uint8_t* out_target(Command& command, uint32_t offset, size_t* size);
+  void out_arrived(Command& command, uint32_t offset, size_t size);
+  void solicit(Command& command);
+  bool prepare_burst(Command& command, uint32_t* length);
+  void send_r2t(Command& command, uint32_t length);
+  void check_out_complete(Command& command);
+  void issue_reads(Command& command);
+  void emit_reads(Command& command);
+  bool submit_piece(Command& command, Piece& piece);
+  void piece_finished(Command& command, Piece& piece);
+  void release_piece(Command& command, Piece& piece);
+  void finish(Command& command);
+  static void on_piece_done(scsi::MediaIo& io) noexcept;
+  static void on_advanced(scsi::Task& task) noexcept;
+  void hold(Command& command);
+  void orphan_step(Command& command);
+  bool idle(const Command& command) const;
+
+  // transmit.cc
+  TransmitPdu& queue_pdu(Opcode opcode);
+  void attach(TransmitPdu& pdu, std::vector<uint8_t> data);
+  void attach(TransmitPdu& pdu, const uint8_t* data, uint32_t length);
+  void clear_transmit_queue();
+  void end_session(const std::string& why);
+  void respond(Command& command);
+  void queue_data_in(Command& command, const uint8_t* data, uint32_t length, Piece* piece, bool last);
+  void command_sent(Command& command);
+  void release(Command& command);
+  struct Sent {
+    Command* command;
+    Piece* piece;
+    bool last;
+  };
+  void pdu_sent(const Sent& done);
+  void mark_responded(Command& command);
+  bool send_some();
+  void advance_queue(size_t sent);
+  void fill_status_sn(TransmitPdu& pdu);
+  void wake_transmit();
+  void wait_writable();
+  void linger();
+  void close_socket();
+  uint32_t residual(const Command& command, uint8_t* flags) const;
+
+  TcpSocket socket_;
+  std::unique_ptr<Session> session_;
+  Shard& shard_;
+  SessionRegistry& registry_;
+  std::string peer_;
+  State state_ = State::full_feature;
+  uint32_t stat_sn_;
+  Timer linger_timer_;
+
+  // Receive state
+  Receive receive_ = Receive::header;
+  Sink sink_ = Sink::discard;
+  bool waiting_readable_ = false;
+  bool large_expected_ = false;
+  uint32_t header_have_ = 0;
+  uint32_t header_need_ = kBhsLength;
+  uint32_t payload_left_ = 0;  // bytes of the data segment
+  uint32_t padding_left_ = 0;
+  uint32_t out_offset_ = 0;  // Sink::command: buffer offset of the next byte
+  Command* out_command_ = nullptr;
+  DataSequence* out_sequence_ = nullptr;
+  BasicHeaderSegment bhs_{};
+  std::array<uint8_t, 255 * 4> ahs_{};
+  std::vector<uint8_t> owned_;  // text and NOP data
+
+  struct PendingTask {
+    uint32_t initiator_task_tag;
+    uint8_t response;
+  };
+  std::vector<PendingTask> pending_tasks_;  // functions that wait for their tasks to be gone, bounded by the window
+
+  // Transmit state: a ring of PDUs, the first partly sent
+  std::vector<TransmitPdu> ring_;
+  size_t head_ = 0, queued_ = 0;
+  size_t sent_of_head_ = 0;
+  size_t queued_bytes_ = 0;
+  bool in_transmit_list_ = false;
+  bool waiting_writable_ = false;
+  std::vector<Command*> stalled_reads_;  // waiting for the transmit queue to drain
+  uint32_t orphans_ = 0;
+  bool ended_ = false;                // the session is over
+  std::shared_ptr<Connection> self_;  // while orphans_ > 0 after the end
+};
+
+}  // namespace zvolt::iscsi
