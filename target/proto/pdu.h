@@ -408,12 +408,14 @@ static_assert(offsetof(NopIn, max_cmd_sn) == 32);
 // A struct view of a received header, and a zeroed header to fill. All layouts are trivially copyable and 48 bytes.
 template <typename Pdu>
 const Pdu& as(const BasicHeaderSegment& bhs) {
-  static_assert(sizeof(Pdu) == kBhsLength && alignof(Pdu) == 1);
+  static_assert(sizeof(Pdu) == kBhsLength);
+  static_assert(alignof(Pdu) == 1);
   return reinterpret_cast<const Pdu&>(bhs);
 }
 template <typename Pdu>
 Pdu& as(BasicHeaderSegment& bhs) {
-  static_assert(sizeof(Pdu) == kBhsLength && alignof(Pdu) == 1);
+  static_assert(sizeof(Pdu) == kBhsLength);
+  static_assert(alignof(Pdu) == 1);
   return reinterpret_cast<Pdu&>(bhs);
 }
 
