@@ -4,6 +4,7 @@
 // of an array, or held by another daemon. After kill -9 the claim stands until the old process's last request is done.
 // `force` first waits kForceWait for the claim, so that an old process's requests are over, and then opens without it.
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -31,13 +32,11 @@ constexpr uint32_t kOldMemoryAlignment = 512;          // bytes; what kernels as
 
 class DeviceStore final : public FdStore {
  public:
-  explicit DeviceStore(FdSetup setup) : FdStore(std::move(setup)) {}
+  DeviceStore(FdSetup setup, bool punch) : FdStore(std::move(setup)), punch_(punch) {}
 
  protected:
   int zero_aligned(uint64_t offset, uint64_t length) override;
-  int discard_granules(uint64_t offset, uint64_t length) override {
-    return in_pieces(BLKDISCARD, offset, length, round_up(kRangePiece, geometry().discard_granularity));
-  }
+  int discard_granules(uint64_t offset, uint64_t length) override;
   // A block device does not tell which of its blocks are allocated.
   int extent_at(uint64_t, uint64_t length, bool& mapped, uint64_t& extent) override {
     mapped = true;
@@ -47,23 +46,45 @@ class DeviceStore final : public FdStore {
   Result<uint64_t> read_size() override;
 
  private:
-  int in_pieces(unsigned long command, uint64_t offset, uint64_t length, uint64_t piece) const;
+  // Runs `call(offset, length)` (0 or -1 and errno) piece by piece.
+  template <typename Call>
+  static int in_pieces(uint64_t offset, uint64_t length, uint64_t piece, Call call);
+  int ioctl_range(unsigned long command, uint64_t offset, uint64_t length) const {
+    uint64_t range[2] = {offset, length};
+    return ioctl(fd(), command, range);
+  }
+
+  const bool punch_;  // discard by PUNCH_HOLE: unmaps and promises zeros, where the device has WRITE ZEROES
 };
 
-int DeviceStore::in_pieces(unsigned long command, uint64_t offset, uint64_t length, uint64_t piece) const {
+template <typename Call>
+int DeviceStore::in_pieces(uint64_t offset, uint64_t length, uint64_t piece, Call call) {
   for (uint64_t done = 0; done < length; done += piece) {
-    uint64_t range[2] = {offset + done, std::min(piece, length - done)};
     int rc;
     do {
-      rc = ioctl(fd(), command, range);
+      rc = call(offset + done, std::min(piece, length - done));
     } while (rc != 0 && errno == EINTR);
     if (rc != 0) return errno;
   }
   return 0;
 }
 
+int DeviceStore::discard_granules(uint64_t offset, uint64_t length) {
+  const uint64_t piece = round_up(kRangePiece, geometry().discard_granularity);
+  if (!punch_) {
+    return in_pieces(offset, length, piece,
+                     [this](uint64_t at, uint64_t bytes) { return ioctl_range(BLKDISCARD, at, bytes); });
+  }
+  const int error = in_pieces(offset, length, piece, [this](uint64_t at, uint64_t bytes) {
+    return fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
+                     static_cast<off_t>(bytes));
+  });
+  return error == EOPNOTSUPP ? zero_aligned(offset, length) : error;  // zeros were promised, freeing was not
+}
+
 int DeviceStore::zero_aligned(uint64_t offset, uint64_t length) {
-  const int error = in_pieces(BLKZEROOUT, offset, length, kRangePiece);
+  const int error = in_pieces(offset, length, kRangePiece,
+                              [this](uint64_t at, uint64_t bytes) { return ioctl_range(BLKZEROOUT, at, bytes); });
   return error == EOPNOTSUPP || error == ENOTTY ? write_zeros(offset, length) : error;
 }
 
@@ -112,7 +133,15 @@ std::string queue_directory(dev_t device) {
   return stat((base + "/queue").c_str(), &st) == 0 ? base + "/queue/" : base + "/../queue/";
 }
 
-void read_discard_limits(dev_t device, Geometry& geometry) {
+// "zd16", or a partition "zd16p1".
+bool is_zvol(dev_t device) {
+  char target[512];
+  const std::string link = "/sys/dev/block/" + std::to_string(major(device)) + ":" + std::to_string(minor(device));
+  const ssize_t length = readlink(link.c_str(), target, sizeof target);
+  return length > 0 && std::string(target, static_cast<size_t>(length)).find("/block/zd") != std::string::npos;
+}
+
+void read_discard_limits(dev_t device, Geometry& geometry, bool& punch) {
   const std::string queue = queue_directory(device);
   const uint64_t granularity = sysfs_number(queue + "discard_granularity", 0);
   if (sysfs_number(queue + "discard_max_bytes", 0) == 0 || granularity == 0 || granularity > UINT32_MAX) return;
@@ -121,15 +150,17 @@ void read_discard_limits(dev_t device, Geometry& geometry) {
   const uint64_t alignment = sysfs_number(own + "/discard_alignment", 0);
   // The kernel says -1 where the start can never be aligned: the first granule then is anywhere; take offset 0.
   geometry.discard_alignment = alignment < granularity ? static_cast<uint32_t>(alignment) : 0;
-  // Newer kernels always show 0 here, and none of them promises zeros for a plain BLKDISCARD.
-  geometry.discard_zeroes = sysfs_number(queue + "discard_zeroes_data", 0) == 1;
+  // discard_zeroes_data says 0 on all newer kernels. A zvol frees whole volblocks, and what is not there reads as
+  // zeros; elsewhere only WRITE ZEROES with unmap promises that.
+  punch = !is_zvol(device) && sysfs_number(queue + "write_zeroes_max_bytes", 0) != 0;
+  geometry.discard_zeroes = is_zvol(device) || punch || sysfs_number(queue + "discard_zeroes_data", 0) == 1;
 }
 
 uint32_t sane_block(uint32_t value, uint32_t least) {
   return value >= least && std::has_single_bit(value) ? value : least;
 }
 
-Result<void> read_geometry(const DeviceOptions& options, int fd, dev_t device, FdSetup& setup) {
+Result<void> read_geometry(const DeviceOptions& options, int fd, dev_t device, FdSetup& setup, bool& punch) {
   int logical = 0;
   unsigned physical = 0;
   unsigned optimal = 0;
@@ -151,7 +182,7 @@ Result<void> read_geometry(const DeviceOptions& options, int fd, dev_t device, F
   geometry.memory_alignment = told ? alignment.memory : std::max(kOldMemoryAlignment, geometry.logical_block);
   geometry.read_only = options.read_only || read_only != 0;
   geometry.volatile_cache = sysfs_text(queue_directory(device) + "write_cache") != "write through";
-  read_discard_limits(device, geometry);
+  read_discard_limits(device, geometry, punch);
   return {};
 }
 
@@ -162,8 +193,9 @@ Result<std::shared_ptr<BlockStore>> open_device(const DeviceOptions& options) {
   if (!claimed) return claimed.error();
   struct stat st {};
   FdSetup setup;
+  bool punch = false;
   const Result<void> read = fstat(*claimed, &st) == 0
-                                ? read_geometry(options, *claimed, st.st_rdev, setup)
+                                ? read_geometry(options, *claimed, st.st_rdev, setup, punch)
                                 : Result<void>(Error{errno, failure("stat", options.path, errno)});
   if (!read || setup.size == 0) {
     close(*claimed);
@@ -175,7 +207,7 @@ Result<std::shared_ptr<BlockStore>> open_device(const DeviceOptions& options) {
                       std::to_string(setup.geometry.physical_block) + " byte blocks" +
                       (setup.geometry.volatile_cache ? "" : ", write through") +
                       (setup.geometry.read_only ? ", read only)" : ")");
-  return std::shared_ptr<BlockStore>(std::make_shared<DeviceStore>(std::move(setup)));
+  return std::shared_ptr<BlockStore>(std::make_shared<DeviceStore>(std::move(setup), punch));
 }
 
 }  // namespace zvolt::backing
