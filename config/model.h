@@ -39,6 +39,7 @@ struct FaultRule {
   uint64_t length = 0;
   uint64_t after = 0;  // skip that many matching requests first
   uint64_t count = 0;  // then act on that many, 0 = for ever
+  uint64_t bytes = 0;  // short: done before the error
   uint64_t delay_us = 0;
   int error = 5;  // errno
 };

@@ -173,6 +173,10 @@ constexpr Key kFault[] = {
      .max = kMaxStore},
     {.name = "after", .type = Type::number, .doc = "Skip that many matching requests first."},
     {.name = "count", .type = Type::number, .doc = "Then act on that many; 0, the default, is for ever."},
+    {.name = "bytes",
+     .type = Type::size,
+     .doc = "short: bytes that are done before the error. Default 0.",
+     .max = kMaxStore},
     {.name = "delay_us", .type = Type::number, .doc = "delay: microseconds.", .max = uint64_t{600} * 1000 * 1000},
     {.name = "error", .type = Type::number, .doc = "error: errno. Default 5 (EIO).", .min = 1, .max = 133},
 };

@@ -115,6 +115,7 @@ FaultRule read_fault(Context& context, const Node& node) {
   rule.length = map.number("length").value_or(0);
   rule.after = map.number("after").value_or(0);
   rule.count = map.number("count").value_or(0);
+  rule.bytes = map.number("bytes").value_or(0);
   rule.delay_us = map.number("delay_us").value_or(0);
   rule.error = static_cast<int>(map.number("error").value_or(5));
   return rule;
