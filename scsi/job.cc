@@ -15,11 +15,6 @@ namespace {
 constexpr uint64_t kTurn = uint64_t{4} << 20;
 }  // namespace
 
-AlignedMemory allocate_aligned(size_t size) {
-  constexpr size_t kPage = 4096;
-  return AlignedMemory(static_cast<uint8_t*>(std::aligned_alloc(kPage, (size + kPage - 1) / kPage * kPage)));
-}
-
 void StepJob::begin(Task& task, std::unique_ptr<StepJob> job) {
   task.job = std::move(job);
   run(task);

@@ -3,7 +3,6 @@
 // the task's shard; lives in Task::job.
 #pragma once
 
-#include <cstdlib>
 #include <memory>
 
 #include "scsi/task.h"
@@ -32,13 +31,6 @@ class StepJob : public Job {
   static void run(Task& task);
   static void take_result(Task& task);
 };
-
-// Page-aligned memory of a cold command, released with it.
-struct FreeMemory {
-  void operator()(uint8_t* memory) const { std::free(memory); }
-};
-using AlignedMemory = std::unique_ptr<uint8_t[], FreeMemory>;
-AlignedMemory allocate_aligned(size_t size);  // rounded up to 4096; null when there is none
 
 // Pieces in which jobs read and write, in bytes: the size of the transport's own pieces.
 inline constexpr uint64_t kJobPiece = uint64_t{256} << 10;

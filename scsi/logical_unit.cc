@@ -89,7 +89,7 @@ LogicalUnit::LogicalUnit(UnitOptions options, std::shared_ptr<backing::BlockStor
       store_(std::move(store)),
       limits_(make_limits(options_, store_->geometry())),
       read_only_(options_.read_only || store_->geometry().read_only),
-      store_volatile_(store_->geometry().volatile_cache),
+      store_volatile_(store_->geometry().volatile_cache && !store_->geometry().read_only),
       blocks_(store_->size_bytes() / options_.block_size) {}
 
 LogicalUnit::~LogicalUnit() = default;

@@ -3,6 +3,7 @@
 // Threading: what the READ/WRITE path reads is constant or an atomic (relaxed); the rest is changed under a mutex.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -71,6 +72,8 @@ class LogicalUnit : public std::enable_shared_from_this<LogicalUnit> {
   const UnitLimits& limits() const { return limits_; }
   backing::BlockStore& store() const { return *store_; }
   uint64_t blocks() const { return blocks_.load(std::memory_order_relaxed); }
+  // For READ CAPACITY. A store that shrank to nothing still has to name some last block.
+  uint64_t last_block() const { return std::max<uint64_t>(blocks(), 1) - 1; }
   uint32_t block_size() const { return options_.block_size; }
   bool read_only() const { return read_only_; }
 

@@ -45,6 +45,7 @@ bool held_back(const UnitCall& call, uint64_t lba, uint64_t blocks) {
   if (!call.unit.gate().active()) [[likely]] {
     return false;
   }
+  if (blocks == 0) return false;
   const uint64_t block = call.unit.block_size();
   return call.unit.gate().keep_if_held(call.task, lba * block, blocks * block);
 }

@@ -57,7 +57,7 @@ void report_luns(const UnitCall& call) {
 
 void read_capacity_10(const UnitCall& call) {
   std::array<uint8_t, 8> out{};
-  put32(out.data(), std::min<uint64_t>(call.unit.blocks() - 1, UINT32_MAX));
+  put32(out.data(), std::min<uint64_t>(call.unit.last_block(), UINT32_MAX));
   put32(out.data() + 4, call.unit.block_size());
   answer(call.task, out, out.size());
 }
@@ -66,7 +66,7 @@ void read_capacity_16(const UnitCall& call) {
   const UnitLimits& limits = call.unit.limits();
   constexpr uint8_t kLbpme = 0x80, kLbprz = 0x40;
   std::array<uint8_t, 32> out{};
-  put64(out.data(), call.unit.blocks() - 1);
+  put64(out.data(), call.unit.last_block());
   put32(out.data() + 8, call.unit.block_size());
   out[13] = limits.physical_exponent;
   out[14] = static_cast<uint8_t>((limits.unmap ? kLbpme : 0) | (limits.unmapped_reads_zero ? kLbprz : 0));

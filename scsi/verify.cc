@@ -3,9 +3,11 @@
 #include "scsi/verify.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "backing/aligned_buffer.h"
 #include "scsi/handlers.h"
 #include "scsi/job.h"
 #include "scsi/logical_unit.h"
@@ -30,7 +32,7 @@ size_t first_difference(const uint8_t* a, const uint8_t* b, size_t size) {
 // Reads the range piece by piece, and compares each block with the pattern when there is one.
 class VerifyJob : public StepJob {
  public:
-  VerifyJob(AlignedMemory memory, std::vector<uint8_t> pattern, uint64_t offset, uint64_t length)
+  VerifyJob(backing::AlignedBuffer memory, std::vector<uint8_t> pattern, uint64_t offset, uint64_t length)
       : memory_(std::move(memory)), pattern_(std::move(pattern)), offset_(offset), rest_(length) {}
 
  protected:
@@ -59,7 +61,7 @@ class VerifyJob : public StepJob {
   void failed(Task& task) override { finish_media(task); }
 
  private:
-  AlignedMemory memory_;
+  backing::AlignedBuffer memory_;
   std::vector<uint8_t> pattern_;
   uint64_t offset_;
   uint64_t rest_;
@@ -68,7 +70,7 @@ class VerifyJob : public StepJob {
 void begin_verify_job(const UnitCall& call, std::vector<uint8_t> pattern) {
   const uint64_t length = call.cdb.length * call.unit.block_size();
   call.task.media_offset = call.cdb.lba * call.unit.block_size();
-  AlignedMemory memory = allocate_aligned(static_cast<size_t>(std::min(length, kJobPiece)));
+  backing::AlignedBuffer memory = backing::make_aligned(static_cast<size_t>(std::min(length, kJobPiece)));
   if (!memory) return fail_status(call.task, Status::busy);
   StepJob::begin(call.task,
                  std::make_unique<VerifyJob>(std::move(memory), std::move(pattern), call.task.media_offset, length));
@@ -90,7 +92,7 @@ Window window_of(const Task& task, const MediaIo& piece) {
 
 // Ends a compare: the medium's bytes are in io.single, whose memory is given back here.
 void compared(MediaIo& piece) {
-  AlignedMemory memory(static_cast<uint8_t*>(piece.io.single.iov_base));
+  backing::AlignedBuffer memory(static_cast<uint8_t*>(piece.io.single.iov_base));
   Task& task = *piece.task;
   if (piece.io.error != 0) return note_error(task, piece.io.error, piece.io.error_offset);
   const uint64_t begin = task.media_offset + piece.offset;
@@ -127,7 +129,7 @@ void verify_pattern(const UnitCall& call) {
 
 bool start_compare_io(Task& task, MediaIo& piece) {
   const Window window = window_of(task, piece);
-  AlignedMemory memory = allocate_aligned(static_cast<size_t>(window.length));
+  backing::AlignedBuffer memory = backing::make_aligned(static_cast<size_t>(window.length));
   backing::IoRequest& io = piece.io;
   piece.task = &task;
   io.error = 0;

@@ -2,8 +2,9 @@
 // also with UNMAP=1. SBC-3 5.41, 5.42; NDOB: SBC-4 5.53.
 #include <algorithm>
 #include <cstring>
-#include <new>
+#include <utility>
 
+#include "backing/aligned_buffer.h"
 #include "scsi/command_table.h"
 #include "scsi/erase.h"
 #include "scsi/handlers.h"
@@ -19,7 +20,7 @@ constexpr uint8_t kAnchor = 0x10, kUnmap = 0x08, kObsolete = 0x06, kNoDataOut = 
 
 class PatternJob : public StepJob {
  public:
-  PatternJob(AlignedMemory memory, uint64_t size, ByteRange range)
+  PatternJob(backing::AlignedBuffer memory, uint64_t size, ByteRange range)
       : memory_(std::move(memory)), size_(size), rest_(range) {}
 
  protected:
@@ -41,8 +42,8 @@ class PatternJob : public StepJob {
   void failed(Task& task) override { fail_by_errno(task, task.error, StoreOperation::write, task.error_offset); }
 
  private:
-  AlignedMemory memory_;  // the pattern, repeated
-  uint64_t size_;         // of memory_, a whole number of blocks
+  backing::AlignedBuffer memory_;  // the pattern, repeated
+  uint64_t size_;                  // of memory_, a whole number of blocks
   ByteRange rest_;
 };
 
@@ -67,7 +68,7 @@ bool flags_allowed(const UnitCall& call) {
 void write_pattern(const UnitCall& call, ByteRange range) {
   const size_t block = call.unit.block_size();
   const size_t size = static_cast<size_t>(std::min(range.length, kJobPiece));
-  AlignedMemory memory = allocate_aligned(size);
+  backing::AlignedBuffer memory = backing::make_aligned(size);
   if (!memory) return fail_status(call.task, Status::busy);
   for (size_t at = 0; at < size; at += block) std::memcpy(memory.get() + at, call.task.data.data(), block);
   StepJob::begin(call.task, std::make_unique<PatternJob>(std::move(memory), size, range));
