@@ -77,8 +77,9 @@ void EngineBase::offload(IoRequest& request, void (*work)(IoRequest&)) {
 
 void EngineBase::park(IoRequest& request) {
   own();
-  request.engine = this;
-  request.stage = kTransfer;
+  // Written only when it must be: what waits for a range was set up before others could see it, and one of them may be
+  // finishing it already.
+  if (request.engine != this) request.engine = this;
   ++in_flight_;
 }
 

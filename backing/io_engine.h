@@ -36,7 +36,8 @@ class IoEngine {
   virtual void offload(IoRequest& request, void (*work)(IoRequest&)) = 0;
 
   // One request of this shard waits outside the engine (for a lock, a timer, another shard's flush) and counts as in
-  // flight until it is handed in by finish_from_any_thread(): then its step, or done, runs from reap().
+  // flight until it is handed in by finish_from_any_thread(): then its step, or done, runs from reap(). A request whose
+  // `engine` is already this one may be handed in by another thread before park() is called.
   virtual void park(IoRequest& request) = 0;
   virtual void finish_from_any_thread(IoRequest& request) = 0;
 

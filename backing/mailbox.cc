@@ -12,15 +12,19 @@ namespace zvolt::backing {
 Mailbox::Mailbox() : event_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Mailbox::~Mailbox() {
+  // The owner may have taken a request, and be done with everything, while its poster is still about to signal.
+  while (posters_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
   if (event_fd_ >= 0) close(event_fd_);
 }
 
 void Mailbox::post(IoRequest& request) {
+  posters_.fetch_add(1, std::memory_order_relaxed);
   IoRequest* head = posted_.load(std::memory_order_relaxed);
   do {
     request.next = head;
   } while (!posted_.compare_exchange_weak(head, &request, std::memory_order_seq_cst, std::memory_order_relaxed));
   signal();
+  posters_.fetch_sub(1, std::memory_order_release);
 }
 
 void Mailbox::signal() {

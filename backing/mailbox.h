@@ -26,6 +26,7 @@ class Mailbox {
  private:
   int event_fd_;
   std::atomic<IoRequest*> posted_{nullptr};  // newest first
+  std::atomic<unsigned> posters_{0};         // threads inside post()
   std::atomic<bool> signalled_{false};       // an event is on its way, or not yet acted upon
 };
 
