@@ -47,6 +47,7 @@ struct Command : scsi::Task {
   bool no_answer = false;       // aborted by task management or by the end of the session
   bool waiting = false;         // in the shard's queue for buffers
   bool parameter_data = false;  // data-out goes to Task::data, not to the media
+  bool deferred = false;        // its answer waits for the end of data that is still arriving
   bool failed = false;          // the transport ended it: status and sense are set, wait for the store and respond
   bool held_whole = false;      // the whole logical unit is held until it ends (an orphaned UNMAP, say)
 

@@ -91,9 +91,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void after_start(Command& command, uint32_t immediate_bytes, bool final);
   void proceed(Command& command);
   void begin_media_out(Command& command, uint32_t immediate_bytes, bool final);
-  void data_out_segment_done(Command& command);
+  void data_out_segment_done(Command& command, bool takes);
+  bool takes_data(const Command& command) const;
   void data_out_failed(Command& command, uint8_t asc, uint8_t ascq);
   void close_sequences(Command& command);
+  bool receiving(const Command& command) const;
+  void command_pdu_done();
   void release_pieces(Command& command);
   void store_ready_pieces(Command& command);
   DataSequence* find_sequence(const DataOut& pdu, Command** command);
@@ -159,8 +162,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint32_t header_need_ = kBhsLength;
   uint32_t payload_left_ = 0;  // bytes of the data segment
   uint32_t padding_left_ = 0;
-  uint32_t out_offset_ = 0;  // Sink::command: buffer offset of the next byte
-  Command* out_command_ = nullptr;
+  uint32_t out_offset_ = 0;         // Sink::command: buffer offset of the next byte
+  Command* out_command_ = nullptr;  // Sink::command: whose data it is
+  Command* pdu_command_ = nullptr;  // whose PDU is being received: not answered before its end
   DataSequence* out_sequence_ = nullptr;
   BasicHeaderSegment bhs_{};
   std::array<uint8_t, 255 * 4> ahs_{};

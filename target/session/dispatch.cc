@@ -55,7 +55,7 @@ void Connection::end_pdu() {
   switch (bhs_.opcode()) {
     case Opcode::scsi_command:
     case Opcode::data_out:
-      if (out_command_ != nullptr) data_out_segment_done(*out_command_);
+      if (pdu_command_ != nullptr) command_pdu_done();
       return;
     case Opcode::nop_out:
       if (sink_ == Sink::owned) end_nop_out();
@@ -71,6 +71,21 @@ void Connection::end_pdu() {
       return;
     default:
       return;
+  }
+}
+
+// A PDU of a command (the command itself, or data for it) has been taken in whole.
+void Connection::command_pdu_done() {
+  Command& c = *pdu_command_;
+  pdu_command_ = nullptr;
+  const bool takes = out_command_ == &c;
+  if (takes || out_sequence_ != nullptr) data_out_segment_done(c, takes);
+  if (pdu_command_ != nullptr || !c.in_use || !c.deferred || receiving(c)) return;
+  c.deferred = false;
+  if (c.phase == scsi::Phase::media_in) {
+    emit_reads(c);
+  } else {
+    respond(c);
   }
 }
 
@@ -135,6 +150,8 @@ void Connection::begin_scsi_command() {
   const uint32_t unsolicited_limit = std::min(s.parameters.first_burst_length, length);
   const bool unexpected = (immediate_bytes > 0 && !s.parameters.immediate_data) ||
                           (!final && s.parameters.initial_r2t) || immediate_bytes > unsolicited_limit;
+  pdu_command_ = &c;
+  c.unsolicited = {!final, kReservedTag, immediate_bytes, unsolicited_limit, 0};
   if (unexpected) {
     data_out_failed(c, 0x0c, 0x0c);  // UNEXPECTED UNSOLICITED DATA, RFC 7143 11.4.7.2
     return;
@@ -143,7 +160,6 @@ void Connection::begin_scsi_command() {
     out_command_ = &c;
     sink_ = Sink::command;
     out_offset_ = 0;
-    c.unsolicited = {!final, kReservedTag, immediate_bytes, unsolicited_limit, 0};
   }
   s.nexus.start(c);
   if (c.lu != nullptr) {
@@ -162,8 +178,10 @@ void Connection::begin_data_out() {
                   pdu.target_transfer_tag.value());
     return;
   }
-  out_command_ = command;
+  pdu_command_ = command;
   out_sequence_ = sequence;
+  if (!takes_data(*command)) return;  // refused meanwhile: only the end of the sequence matters
+  out_command_ = command;
   sink_ = Sink::command;
   const uint32_t offset = pdu.buffer_offset.value();
   const uint32_t length = bhs_.data_bytes();
@@ -293,6 +311,7 @@ void Connection::abort_command(Command& c) {
   c.no_answer = true;
   c.aborted = true;
   close_sequences(c);
+  c.unsolicited.open = false;
   if (c.waiting) shard_.forget_waiter(c);
   std::erase(stalled_reads_, &c);
   orphan_step(c);

@@ -43,10 +43,11 @@ void Connection::on_readable() {
 // One recvmsg. Returns the bytes taken when there may be more, 0 when the socket is empty or finished.
 size_t Connection::receive_once(size_t budget) {
   iovec iov[2];
-  size_t direct = 0;
+  size_t direct = 0;  // bytes that land in their final place
   int entries = 0;
-  if (uint8_t* target = direct_target(&direct); target != nullptr) {
-    direct = std::min(direct, budget);
+  size_t room = 0;
+  if (uint8_t* target = direct_target(&room); target != nullptr) {
+    direct = std::min(room, budget);
     iov[entries++] = {target, direct};
   }
   const size_t ahead = read_ahead_size();
@@ -162,6 +163,7 @@ void Connection::header_complete() {
   large_expected_ = length >= limits::kLargeSegment;
   sink_ = Sink::discard;
   out_command_ = nullptr;
+  pdu_command_ = nullptr;
   out_sequence_ = nullptr;
   begin_pdu();
   if (state_ != State::full_feature && state_ != State::draining) return;

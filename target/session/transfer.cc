@@ -164,22 +164,32 @@ DataSequence* Connection::find_sequence(const DataOut& pdu, Command** command) {
   return nullptr;
 }
 
-// A PDU with data of this command has been taken in whole.
-void Connection::data_out_segment_done(Command& c) {
+// A PDU with data of this command has been taken in whole; `takes`: the data was wanted.
+void Connection::data_out_segment_done(Command& c, bool takes) {
   DataSequence* sequence = out_sequence_;
   out_command_ = nullptr;
   out_sequence_ = nullptr;
   sink_ = Sink::discard;
-  if (sequence != nullptr && (bhs_.final() || sequence->next_offset >= sequence->end)) {
+  if (sequence != nullptr && (bhs_.final() || (takes && sequence->next_offset >= sequence->end))) {
     const bool complete = sequence->next_offset >= sequence->end;
     sequence->open = false;
-    if (sequence != &c.unsolicited) --c.outstanding_r2ts;
-    if (!complete) {
+    if (sequence != &c.unsolicited && c.outstanding_r2ts > 0) --c.outstanding_r2ts;
+    if (takes && !complete) {
       data_out_failed(c, 0x0c, 0x0d);  // INCORRECT AMOUNT OF DATA
       return;
     }
   }
-  check_out_complete(c);
+  if (takes) check_out_complete(c);
+}
+
+bool Connection::takes_data(const Command& c) const {
+  return !c.failed && !c.no_answer && c.phase != scsi::Phase::complete && c.phase != scsi::Phase::media_in &&
+         c.error == 0;
+}
+
+// Some initiators lose their place in the stream when an answer overtakes the data that they are still sending.
+bool Connection::receiving(const Command& c) const {
+  return pdu_command_ == &c || c.unsolicited.open;
 }
 
 // RFC 7143 11.4.7.2: the command ends with ABORTED COMMAND; what the initiator still sends for it finds no task.
@@ -192,13 +202,13 @@ void Connection::data_out_failed(Command& c, uint8_t asc, uint8_t ascq) {
   check_out_complete(c);
 }
 
+// Nothing more is wanted of this command. Unsolicited data that was announced is still waited for (and thrown away).
 void Connection::close_sequences(Command& c) {
-  c.unsolicited.open = false;
   for (DataSequence& sequence : c.sequences) sequence.open = false;
   c.outstanding_r2ts = 0;
   if (out_command_ != &c) return;
   out_command_ = nullptr;
-  out_sequence_ = nullptr;
+  if (out_sequence_ != &c.unsolicited) out_sequence_ = nullptr;
   sink_ = Sink::discard;
 }
 
@@ -325,6 +335,10 @@ void Connection::emit_reads(Command& c) {
     const uint32_t length = std::min(p->length, c.total - c.emitted);
     const bool last = c.emitted + length == c.total;
     // Status rides in the last Data-In, so it must be known before that one is queued.
+    if (last && receiving(c)) {
+      c.deferred = true;
+      return;
+    }
     if (last && !c.finishing) {
       finish(c);
       return;

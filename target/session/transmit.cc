@@ -94,6 +94,10 @@ void Connection::respond(Command& c) {
   close_sequences(c);
   release_pieces(c);
   if (c.waiting) shard_.forget_waiter(c);
+  if (receiving(c)) {
+    c.deferred = true;
+    return;
+  }
   const bool small_data = c.status == scsi::Status::good && !c.parameter_data && c.expected_in > 0 && !c.data.empty() &&
                           c.phase == scsi::Phase::complete && c.total == 0;
   if (small_data) {
@@ -265,6 +269,10 @@ void Connection::command_sent(Command& c) {
 
 void Connection::release(Command& c) {
   close_sequences(c);
+  if (pdu_command_ == &c) {
+    pdu_command_ = nullptr;
+    out_sequence_ = nullptr;
+  }
   release_pieces(c);
   if (!c.responded) --(c.immediate ? session_->immediate : session_->in_flight);
   if (c.lu != nullptr) {
