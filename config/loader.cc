@@ -224,9 +224,10 @@ class Loader {
       volume.name = name->text;
       const std::string why = check_volume_name(volume.name);
       if (!why.empty()) context_.error(*name, why);
-    } else if (!map.has("name")) {
+    } else if (!map.has("name") && map.value("lun") != nullptr) {
       volume.name = derived_name(volume, target, lun.number);
     }
+    lun.in_line = true;
     lun.volume = volume.name;
     lun.volume_where = volume.where;
     config_.volumes.push_back(std::move(volume));

@@ -67,6 +67,7 @@ struct Lun {
   std::string volume;  // key into Config::volumes (in-line volumes are entered there too)
   bool read_only = false;
   Location where;         // its number
+  bool in_line = false;   // the volume is described here
   Location volume_where;  // the name in `volume:`
 };
 

@@ -17,6 +17,7 @@ constexpr uint16_t kLunSeenByAll = 255;  // many hosts look no further (Linux: s
 class Unique {
  public:
   Unique(Context& context, std::string what) : context_(context), what_(std::move(what)) {}
+  void note(const std::string& value, const Location& where) { seen_.emplace(value, where); }
   void add(const std::string& value, const Location& where) {
     const auto [first, fresh] = seen_.emplace(value, where);
     if (!fresh)
@@ -82,12 +83,15 @@ void check_volume_reference(const Lun& lun, References& references, Context& con
 void check_luns(const Target& target, References& references, Context& context) {
   Unique numbers(context, "LUN");
   Unique volumes(context, "volume");
+  // Two in-line volumes of one name are told by check_volumes().
+  for (const Lun& lun : target.luns)
+    if (lun.in_line) volumes.note(lun.volume, lun.volume_where);
   for (const Lun& lun : target.luns) {
     numbers.add(std::to_string(lun.number), lun.where);
     if (lun.number > kLunSeenByAll)
       context.warn(lun.where, "LUN " + std::to_string(lun.number) + ": many hosts look at LUNs 0 to 255 only");
     check_volume_reference(lun, references, context);
-    if (!lun.volume.empty()) volumes.add(lun.volume, lun.volume_where);
+    if (!lun.volume.empty() && !lun.in_line) volumes.add(lun.volume, lun.volume_where);
   }
 }
 

@@ -1,0 +1,112 @@
+// See show.h.
+#include "tools/zvoltctl/show.h"
+
+#include "tools/zvoltctl/table.h"
+
+namespace zvolt::control {
+namespace {
+
+using nlohmann::json;
+
+const json kNothing;
+
+const json& at(const json& object, const char* key) {
+  if (!object.is_object()) return kNothing;
+  const auto found = object.find(key);
+  return found == object.end() ? kNothing : *found;
+}
+
+std::string text(const json& object, const char* key) {
+  const json& value = at(object, key);
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_null() ? "" : value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+uint64_t number(const json& object, const char* key) {
+  const json& value = at(object, key);
+  return value.is_number() ? value.get<uint64_t>() : 0;
+}
+
+std::string micros(const json& stage, const char* key) {
+  const json& value = at(stage, key);
+  return microseconds_text(value.is_number() ? value.get<double>() : 0);
+}
+
+std::string portal_text(const json& portal) {
+  const std::string address = text(portal, "address");
+  const bool v6 = address.find(':') != std::string::npos;
+  return (v6 ? "[" + address + "]" : address) + ":" + text(portal, "port") + " (group " + text(portal, "group") + ")";
+}
+
+std::string duration_text(uint64_t seconds) {
+  if (seconds < 60) return std::to_string(seconds) + " s";
+  if (seconds < 3600) return std::to_string(seconds / 60) + " min " + std::to_string(seconds % 60) + " s";
+  if (seconds < 86400) return std::to_string(seconds / 3600) + " h " + std::to_string(seconds / 60 % 60) + " min";
+  return std::to_string(seconds / 86400) + " d " + std::to_string(seconds / 3600 % 24) + " h";
+}
+
+std::string mappings_text(const json& mappings) {
+  std::string out;
+  for (const json& m : mappings) {
+    if (!out.empty()) out += ", ";
+    out += text(m, "target") + "/" + text(m, "lun") + (at(m, "read_only") == json(true) ? " (read-only)" : "");
+  }
+  return out;
+}
+
+// A class that nothing was asked of has no rows.
+void add_stats_rows(Table& table, const json& lun) {
+  for (const auto& [name, entry] : at(lun, "classes").items()) {
+    if (number(entry, "count") == 0) continue;
+    bool first = true;
+    for (const char* stage : {"total", "receive", "queue", "store", "send"}) {
+      const json& s = at(at(entry, "stages"), stage);
+      table.row({first ? text(lun, "lun") : "", first ? name : "", stage, text(s, "count"), micros(s, "p50_us"),
+                 micros(s, "p95_us"), micros(s, "p99_us"), micros(s, "max_us"),
+                 first ? bytes_text(number(entry, "bytes")) : "", first ? text(entry, "errors") : ""});
+      first = false;
+    }
+  }
+}
+
+}  // namespace
+
+std::string show_status(const json& reply) {
+  std::string out = "zvoltd " + text(reply, "version") + ", pid " + text(reply, "pid") + ", up " +
+                    duration_text(number(reply, "uptime_seconds")) + "\n";
+  out += "config     " + text(reply, "config") + "\n";
+  out += "state      " + text(reply, "state_dir") + "\n";
+  out += "threads    " + text(reply, "threads") + "\n";
+  for (const json& portal : at(reply, "portals")) out += "listens    " + portal_text(portal) + "\n";
+  for (const json& target : at(reply, "targets"))
+    out += "target     " + text(target, "name") + ", " + text(target, "luns") + " LUNs\n";
+  out += "sessions   " + text(reply, "sessions") + "\n";
+  for (const json& warning : at(reply, "warnings"))
+    if (warning.is_string()) out += "WARNING    " + warning.get<std::string>() + "\n";
+  return out;
+}
+
+std::string show_luns(const json& reply) {
+  Table table({"VOLUME", "KIND", ">SIZE", ">BLOCK", "SYNC", "ACCESS", "UUID", "MAPPED AS"});
+  for (const json& lun : reply)
+    table.row({text(lun, "volume"), text(lun, "kind"), bytes_text(number(lun, "bytes")), text(lun, "block_size"),
+               text(lun, "sync"), at(lun, "read_only") == json(true) ? "ro" : "rw", text(lun, "uuid"),
+               mappings_text(at(lun, "mappings"))});
+  return table.text();
+}
+
+std::string show_sessions(const json& reply) {
+  Table table({"INITIATOR", "ADDRESS", "TARGET", ">TSIH", ">SHARD", ">IN FLIGHT"});
+  for (const json& s : reply)
+    table.row({text(s, "initiator"), text(s, "address"), text(s, "target"), text(s, "tsih"), text(s, "shard"),
+               text(s, "commands_in_flight")});
+  return table.text();
+}
+
+std::string show_stats(const json& reply) {
+  Table table({"LUN", "CLASS", "STAGE", ">COUNT", ">P50", ">P95", ">P99", ">MAX", ">BYTES", ">ERRORS"});
+  for (const json& lun : reply) add_stats_rows(table, lun);
+  return table.text();
+}
+
+}  // namespace zvolt::control
