@@ -56,6 +56,12 @@ uint64_t block_count(const UnitCall& call) {
   return call.cdb.length != 0 ? call.cdb.length : call.unit.blocks() - call.cdb.lba;
 }
 
+// UNMAP=1 with 0 blocks asks to free everything up to the end, and hosts that do so send whatever is in their buffer
+// (libiscsi's suite up to 1.19: 0xff). With a count, a pattern that is not zero is written, never unmapped.
+bool frees_the_rest(const UnitCall& call) {
+  return call.cdb.flag(kUnmap) && call.cdb.length == 0;
+}
+
 bool flags_allowed(const UnitCall& call) {
   Task& task = call.task;
   if (call.cdb.flag(kProtect)) return refuse_field(task, 1, 7), false;
@@ -105,7 +111,7 @@ void write_same_data(const UnitCall& call) {
   if (call.task.data.size() != call.unit.block_size()) return fail(call.task, sense::kInvalidInformationUnit);
   if (!range_allowed(call)) return;
   const bool zeros = std::all_of(call.task.data.begin(), call.task.data.end(), [](uint8_t byte) { return byte == 0; });
-  run(call, zeros);
+  run(call, zeros || frees_the_rest(call));
 }
 
 }  // namespace zvolt::scsi

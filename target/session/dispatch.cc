@@ -141,6 +141,7 @@ void Connection::begin_scsi_command() {
   } else if ((pdu.flags & ScsiCommand::kRead) != 0) {
     c.expected_in = length;
   }
+  c.announced_data_out = c.expected_out;
   c.engine = &shard_.engine();
   c.advanced = &Connection::on_advanced;
   c.stamps.received = shard_.now();
