@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The one list of Debian packages that zvolt needs, and their installer. Called by tools/quickstart.sh and tools/test.sh;
 # by hand: `tools/deps.sh` installs everything, `tools/deps.sh --list [GROUP...]` prints the names.
-# Groups: build (compile and link, unit tests included), test (initiators and checkers), all (the default).
+# Groups: build (compile and link, tests included), run (initiators for tests and quickstart), check (lint and test runners),
+# all (the default).
 # Quiet when nothing is missing. Never asks a question. On a system without apt it prints the list and goes on: CMake
 # then says what it cannot find.
 set -euo pipefail
@@ -24,10 +25,12 @@ build_packages=(
   libgtest-dev
   libiscsi-dev      # tests only: the daemon does not link it
 )
-test_packages=(
+run_packages=(
   libiscsi-bin      # iscsi-ls, iscsi-inq, and the conformance suite iscsi-test-cu
   qemu-utils        # qemu-img, qemu-io
   qemu-block-extra  # their iscsi:// driver
+)
+check_packages=(
   clang-format
   clang-tidy
   shellcheck
@@ -37,7 +40,7 @@ test_packages=(
 )
 
 usage() {
-  echo "usage: tools/deps.sh [--list] [build|test|all]..."
+  echo "usage: tools/deps.sh [--list] [build|run|check|all]..."
 }
 
 # Boost 1.81 or newer: Debian 12 has it under its own name beside an older default.
@@ -58,13 +61,13 @@ groups=()
 for argument in "$@"; do
   case $argument in
     --list) list=yes ;;
-    build | test) groups+=("$argument") ;;
-    all) groups+=(build test) ;;
+    build | run | check) groups+=("$argument") ;;
+    all) groups+=(build run check) ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac
 done
-((${#groups[@]})) || groups=(build test)
+((${#groups[@]})) || groups=(build run check)
 
 have_apt=yes
 command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || have_apt=no
@@ -78,7 +81,8 @@ wanted() {
         printf '%s\n' "${build_packages[@]}"
         if [[ $have_apt == yes ]]; then boost_package; else echo libboost-dev; fi
         ;;
-      test) printf '%s\n' "${test_packages[@]}" ;;
+      run) printf '%s\n' "${run_packages[@]}" ;;
+      check) printf '%s\n' "${check_packages[@]}" ;;
     esac
   done | sort -u
 }

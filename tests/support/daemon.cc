@@ -135,7 +135,7 @@ Result<void> Daemon::start_once() {
   const NotifySocket notify(directory_.file("notify"));
   if (!notify.ok()) return Error{errno, "cannot bind the notify socket"};
   ::unlink(log_path().c_str());
-  std::vector<std::string> command = {daemon_binary(), "-c", config_path()};
+  std::vector<std::string> command = {program("zvoltd"), "-c", config_path()};
   command.insert(command.end(), config_.arguments.begin(), config_.arguments.end());
   auto process = Process::start(command, log_path(), {"NOTIFY_SOCKET=" + directory_.file("notify")});
   if (!process) return process.error();

@@ -26,8 +26,8 @@ struct DaemonConfig {
   std::vector<std::string> arguments;     // further arguments of zvoltd
 };
 
-std::string daemon_binary();
-std::string control_binary();  // zvoltctl
+// A program of this build: "zvoltd", "zvoltctl", "zvolt-verify-loop".
+std::string program(const std::string& name);
 
 // A loopback TCP port that was free a moment ago, outside the range of outgoing connections. Who binds it must be ready
 // to try again.

@@ -443,19 +443,28 @@ RawClient::TextAnswer RawClient::text(std::string_view request_text) {
   }
 }
 
-bool RawClient::logout() {
-  auto request = make<iscsi::LogoutRequest>(Opcode::logout_request);
+RawClient::LogoutAnswer RawClient::logout_request(uint8_t reason, uint16_t cid, bool immediate) {
+  auto request = make<iscsi::LogoutRequest>(Opcode::logout_request, static_cast<uint8_t>(0x80 | reason));
+  if (immediate) request.opcode_byte |= iscsi::kImmediate;
   request.initiator_task_tag = next_task_tag();
-  request.cid = 1;
-  request.cmd_sn = cmd_sn_++;
+  request.cid = cid;
+  request.cmd_sn = immediate ? cmd_sn_ : cmd_sn_++;
   request.exp_stat_sn = exp_stat_sn_;
   send(request);
+  LogoutAnswer answer;
   for (;;) {
     Pdu pdu;
-    if (receive(pdu) != Arrived::pdu) return false;
-    if (pdu.opcode() == Opcode::logout_response)
-      return pdu.as<iscsi::LogoutResponse>().response == 0 && closed_by_peer();
+    answer.arrived = receive(pdu);
+    if (answer.arrived != Arrived::pdu) return answer;
+    answer.rejected = pdu.opcode() == Opcode::reject;
+    if (pdu.opcode() == Opcode::logout_response) answer.response = pdu.as<iscsi::LogoutResponse>().response;
+    if (answer.rejected || pdu.opcode() == Opcode::logout_response) return answer;
   }
+}
+
+bool RawClient::logout() {
+  const LogoutAnswer answer = logout_request(0, 1);
+  return answer.arrived == Arrived::pdu && answer.response == 0 && closed_by_peer();
 }
 
 }  // namespace zvolt::test

@@ -155,6 +155,12 @@ class RawClient {
     bool tags_right = true;        // C=1 answers had F=0 and a tag, the last one F=1 and the reserved tag
   };
   TextAnswer text(std::string_view request);
+  struct LogoutAnswer {
+    Arrived arrived = Arrived::nothing;
+    bool rejected = false;
+    uint8_t response = 0xff;
+  };
+  LogoutAnswer logout_request(uint8_t reason, uint16_t cid, bool immediate = false);
   bool logout();  // reason 0, until the answer and the end of the connection
 
   uint32_t cmd_sn() const { return cmd_sn_; }
