@@ -10,8 +10,6 @@
 #include <optional>
 #include <string_view>
 
-#include "zvolt_version.h"
-
 namespace zvolt::daemon {
 namespace {
 
@@ -135,7 +133,7 @@ json warnings_of(const View& view) {
 Answer status(const View& view, const Query&) {
   const auto up = std::chrono::system_clock::now() - view.started;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(up).count();
-  json body = {{"version", kVersion},
+  json body = {{"version", ZVOLT_VERSION},
                {"pid", ::getpid()},
                {"started",
                 fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(view.started)))},

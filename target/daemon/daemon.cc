@@ -21,7 +21,6 @@
 #include "target/daemon/logging.h"
 #include "target/daemon/notify.h"
 #include "target/daemon/state_dir.h"
-#include "zvolt_version.h"
 
 namespace zvolt::daemon {
 namespace {
@@ -176,7 +175,7 @@ int run(const config::Config& config) {
   admin.start([&api](const AdminRequest& request) { return api.handle(request); });
 
   log_start(*composition, server);
-  spdlog::info("zvoltd {} ready: {} targets, {} threads, admin socket {}", kVersion, config.targets.size(),
+  spdlog::info("zvoltd {} ready: {} targets, {} threads, admin socket {}", ZVOLT_VERSION, config.targets.size(),
                composition->server.shards, config.admin_socket);
   notify_service_manager("READY=1");
   wait_for_end(fds.signals);

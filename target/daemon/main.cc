@@ -9,7 +9,6 @@
 #include "config/loader.h"
 #include "target/daemon/daemon.h"
 #include "target/daemon/logging.h"
-#include "zvolt_version.h"
 
 namespace {
 
@@ -65,7 +64,7 @@ int main(int argc, char** argv) {
   app.add_flag("--test-stores", arguments.test_stores, "Accept 'faults:' in volumes; for tests only");
   app.add_option("--log-level", arguments.log_level, "Instead of the configuration's log.level")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}));
-  app.set_version_flag("--version", std::string("zvoltd ") + zvolt::kVersion);
+  app.set_version_flag("--version", "zvoltd " ZVOLT_VERSION);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -9,7 +9,6 @@
 #include "config/loader.h"
 #include "tools/zvoltctl/client.h"
 #include "tools/zvoltctl/show.h"
-#include "zvolt_version.h"
 
 namespace {
 
@@ -83,7 +82,7 @@ int main(int argc, char** argv) {
   namespace control = zvolt::control;
   Arguments arguments;
   CLI::App app("zvoltctl: checks configurations of zvoltd and asks a running one");
-  app.set_version_flag("--version", std::string("zvoltctl ") + zvolt::kVersion);
+  app.set_version_flag("--version", "zvoltctl " ZVOLT_VERSION);
   app.add_option("-s,--socket", arguments.socket, "Admin socket of zvoltd")
       ->envname("ZVOLT_SOCKET")
       ->capture_default_str()
