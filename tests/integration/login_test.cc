@@ -73,7 +73,8 @@ TEST_F(Login, UnknownSessionHandleDoesNotExist) {
   RawClient client = connected();
   LoginOptions other = options();
   other.tsih = 0x7777;
-  EXPECT_EQ(client.login(other).status, 0x020a);
+  const Keys names = {{"InitiatorName", other.initiator}, {"TargetName", kTargetName}, {"AuthMethod", "None"}};
+  EXPECT_EQ(client.login_step(other, 0, 3, true, names).status, 0x020a);
 }
 
 TEST_F(Login, StageMayNotGoBack) {

@@ -8,6 +8,8 @@
 namespace zvolt::test {
 namespace {
 
+constexpr const char* kSecondTarget = "iqn.2026-11.org.example:second";
+
 class LunKinds : public ::testing::Test {
  protected:
   void start(std::vector<std::string> luns) {
@@ -21,12 +23,18 @@ class LunKinds : public ::testing::Test {
     }
     if (HasFailure()) std::cerr << "zvoltd's log:\n" << daemon_.log() << '\n';
   }
-  LibiscsiSession opened(int lun) {
-    auto session = LibiscsiSession::open(daemon_.url(lun));
+  LibiscsiSession opened(int lun, const std::string& target = kTargetName) {
+    auto session = LibiscsiSession::open(daemon_.url(lun, target));
     EXPECT_TRUE(session) << session.error().message;
     if (!session) return {};
     session->command(test_unit_ready());
     return std::move(*session);
+  }
+  // The last LBA; 0 when the command failed.
+  static uint64_t capacity_of(LibiscsiSession& session) {
+    const ScsiResult result = session.command(read_capacity16(), 32);
+    EXPECT_TRUE(result.good() && result.data.size() >= 12) << result.text();
+    return result.data.size() < 12 ? 0 : get64(result.data.data());
   }
   std::string path(const std::string& name) const { return daemon_.directory().file(name); }
 
@@ -37,18 +45,18 @@ TEST_F(LunKinds, ManyLunsKeepTheirDataApart) {
   constexpr int kLuns = 40;
   std::vector<std::string> luns;
   for (int i = 0; i < kLuns; ++i)
-    luns.push_back("{ lun: " + std::to_string(i * 7) + ", name: m" + std::to_string(i) + ", memory: 1MiB }");
+    luns.push_back("{ lun: " + std::to_string(i * 6) + ", name: m" + std::to_string(i) + ", memory: 1MiB }");
   start(luns);
   LibiscsiSession session = opened(0);
   const ScsiResult list = session.command(report_luns(4096), 4096);
   ASSERT_TRUE(list.good()) << list.text();
   EXPECT_EQ(get32(list.data.data()), kLuns * 8u);
   for (int i = 0; i < kLuns; ++i) {
-    LibiscsiSession at = opened(i * 7);
-    ASSERT_TRUE(at.write(4096, pattern(4096, 100 + i)).good()) << "LUN " << i * 7;
+    LibiscsiSession at = opened(i * 6);
+    ASSERT_TRUE(at.write(4096, pattern(4096, 100 + i)).good()) << "LUN " << i * 6;
   }
   for (int i = 0; i < kLuns; ++i)
-    EXPECT_TRUE(opened(i * 7).read(4096, 4096).data == pattern(4096, 100 + i)) << "LUN " << i * 7;
+    EXPECT_TRUE(opened(i * 6).read(4096, 4096).data == pattern(4096, 100 + i)) << "LUN " << i * 6;
 }
 
 TEST_F(LunKinds, ProvisionedFileIsSparseAndKeepsItsData) {
@@ -69,7 +77,7 @@ TEST_F(LunKinds, ExistingFileKeepsItsSize) {
   write_file(path("old.img"), std::string(1 << 20, 'x'));
   start({"{ lun: 0, name: f, file: " + path("old.img") + ", provision: { size: 1GiB } }"});
   LibiscsiSession session = opened(0);
-  EXPECT_EQ(get64(session.command(read_capacity16(), 32).data.data()), (1u << 20) / 512 - 1);
+  EXPECT_EQ(capacity_of(session), (1u << 20) / 512 - 1);
   EXPECT_TRUE(session.read(0, 512).data == Bytes(512, 'x'));
 }
 
@@ -108,7 +116,7 @@ TEST_F(LunKinds, SizeThatIsNoMultipleOfTheBlockIsRoundedDown) {
   write_file(path("odd.img"), std::string((1 << 20) + 700, 'o'));
   start({"{ lun: 0, name: odd, file: " + path("odd.img") + " }"});
   LibiscsiSession session = opened(0);
-  EXPECT_EQ(get64(session.command(read_capacity16(), 32).data.data()), (1u << 20) / 512);
+  EXPECT_EQ(capacity_of(session), (1u << 20) / 512);
   const Bytes data = pattern(512, 3);
   ASSERT_TRUE(session.write(1 << 20, data).good()) << "the last whole block";
   EXPECT_TRUE(session.read(1 << 20, 512).data == data);
@@ -116,16 +124,18 @@ TEST_F(LunKinds, SizeThatIsNoMultipleOfTheBlockIsRoundedDown) {
   EXPECT_EQ(std::filesystem::file_size(path("odd.img")), (1u << 20) + 700);
 }
 
-TEST_F(LunKinds, OneVolumeMappedTwiceIsOneDisk) {
+TEST_F(LunKinds, OneVolumeOfTwoTargetsIsOneDisk) {
   daemon_.config().more_yaml = "volumes:\n  shared: { memory: 8MiB }\n";
-  start({"{ lun: 0, volume: shared }", "{ lun: 5, volume: shared, read_only: true }"});
+  daemon_.config().more_targets = {"{ name: " + std::string(kSecondTarget) +
+                                   ", luns: [ { lun: 5, volume: shared, read_only: true } ] }"};
+  start({"{ lun: 0, volume: shared }"});
+  LibiscsiSession first = opened(0), second = opened(5, kSecondTarget);
   const Bytes data = pattern(4096, 4);
-  ASSERT_TRUE(opened(0).write(0, data).good());
-  EXPECT_TRUE(opened(5).read(0, 4096).data == data);
-  EXPECT_EQ(opened(5).write(0, data).sense, "07/27/00") << "read-only through this mapping";
-  const ScsiResult first = opened(0).command(inquiry(255, true, 0x83), 255);
-  const ScsiResult second = opened(5).command(inquiry(255, true, 0x83), 255);
-  EXPECT_TRUE(first.good() && first.data == second.data) << "one logical unit, one identity";
+  ASSERT_TRUE(first.write(0, data).good());
+  EXPECT_TRUE(second.read(0, 4096).data == data);
+  EXPECT_EQ(second.write(0, data).sense, "07/27/00") << "read-only through this mapping";
+  const ScsiResult serial = first.command(inquiry(255, true, 0x80), 255);
+  EXPECT_TRUE(serial.good() && serial.data == second.command(inquiry(255, true, 0x80), 255).data) << "one identity";
 }
 
 TEST_F(LunKinds, LunZeroMayBeMissing) {
@@ -139,15 +149,13 @@ TEST_F(LunKinds, LunZeroMayBeMissing) {
 }
 
 TEST_F(LunKinds, OneTargetsLunsAreNotSeenThroughAnother) {
-  daemon_.config().more_targets = {
-      "{ name: \"iqn.2026-11.org.example:second\", luns: [ { lun: 0, name: other, memory: 16MiB } ] }"};
+  daemon_.config().more_targets = {"{ name: " + std::string(kSecondTarget) +
+                                   ", luns: [ { lun: 0, name: other, memory: 16MiB } ] }"};
   start({"{ lun: 0, name: first, memory: 8MiB }"});
   ASSERT_TRUE(opened(0).write(0, pattern(512, 1)).good());
-  auto session = LibiscsiSession::open(daemon_.url(0, "iqn.2026-11.org.example:second"));
-  ASSERT_TRUE(session) << session.error().message;
-  session->command(test_unit_ready());
-  EXPECT_EQ(get64(session->command(read_capacity16(), 32).data.data()), (16u << 20) / 512 - 1);
-  EXPECT_TRUE(session->read(0, 512).data == Bytes(512)) << "the other target's block";
+  LibiscsiSession session = opened(0, kSecondTarget);
+  EXPECT_EQ(capacity_of(session), (16u << 20) / 512 - 1);
+  EXPECT_TRUE(session.read(0, 512).data == Bytes(512)) << "the other target's block";
   const auto targets = discover(daemon_.portal());
   ASSERT_TRUE(targets) << targets.error().message;
   EXPECT_EQ(targets->size(), 2u);

@@ -10,13 +10,23 @@
 namespace zvolt::test {
 namespace {
 
-constexpr uint16_t kSmallBlocks = 0, kLargeBlocks = 1;  // LUN numbers
+constexpr uint16_t kSmallBlocks = 0, kLargeBlocks = 1, kFile = 2;  // LUN numbers
 
 class Transfer : public RunningDaemon {
  protected:
   Transfer()
       : RunningDaemon({.luns = {"{ lun: 0, name: small, memory: 64MiB }",
-                                "{ lun: 1, name: large, memory: 64MiB, block_size: 4096 }"}}) {}
+                                "{ lun: 1, name: large, memory: 64MiB, block_size: 4096 }"}}) {
+    daemon_.config().luns.push_back("{ lun: 2, name: file, file: " + daemon_.directory().file("disk.img") +
+                                    ", provision: { size: 64MiB } }");
+  }
+
+  RawClient ready(const Keys& keys = {}) {
+    RawClient client = logged_in(keys);
+    for (const uint16_t lun : {kLargeBlocks, kFile})
+      client.command_none(test_unit_ready(), lun);  // their unit attentions
+    return client;
+  }
 
   // One WRITE(10), its solicited data cut by `cutter`, then the range and its neighbours read back.
   void write_and_check(RawClient& client, uint16_t lun, uint16_t blocks, size_t immediate, const Cutter& cutter) {
@@ -57,12 +67,12 @@ Cutter repeating(std::vector<uint32_t> lengths) {
 const Keys kSolicitedOnly = {{"InitialR2T", "Yes"}, {"ImmediateData", "No"}};
 
 TEST_F(Transfer, BurstCutAsAHardwareInitiatorDoes) {
-  RawClient client = logged_in(kSolicitedOnly);
+  RawClient client = ready(kSolicitedOnly);
   write_and_check(client, kSmallBlocks, 18, 0, cuts_of({2848, 6368}));
 }
 
 TEST_F(Transfer, CutsThatAreNoMultipleOfABlockOrOfFour) {
-  RawClient client = logged_in(kSolicitedOnly);
+  RawClient client = ready(kSolicitedOnly);
   for (const uint16_t lun : {kSmallBlocks, kLargeBlocks}) {
     write_and_check(client, lun, 8, 0, repeating({1}));
     write_and_check(client, lun, 18, 0, repeating({511}));
@@ -74,7 +84,7 @@ TEST_F(Transfer, CutsThatAreNoMultipleOfABlockOrOfFour) {
 
 TEST_F(Transfer, RandomCuts) {
   std::mt19937 random(20261101);
-  RawClient client = logged_in(kSolicitedOnly);
+  RawClient client = ready(kSolicitedOnly);
   for (int round = 0; round < 20; ++round) {
     std::vector<uint32_t> lengths(8);
     for (uint32_t& length : lengths) length = std::uniform_int_distribution<uint32_t>(1, 9000)(random);
@@ -84,23 +94,23 @@ TEST_F(Transfer, RandomCuts) {
 }
 
 TEST_F(Transfer, AHundredImmediateBytesThenTheRest) {
-  RawClient client = logged_in({{"InitialR2T", "Yes"}});
+  RawClient client = ready({{"InitialR2T", "Yes"}});
   write_and_check(client, kSmallBlocks, 18, 100, repeating({2848}));
   write_and_check(client, kLargeBlocks, 5, 101, repeating({4095, 1}));
 }
 
 TEST_F(Transfer, EmptyDataOutIsHarmless) {
-  RawClient client = logged_in(kSolicitedOnly);
+  RawClient client = ready(kSolicitedOnly);
   write_and_check(client, kSmallBlocks, 18, 0, cuts_of({0, 4608, 0, 4608}));
 }
 
 TEST_F(Transfer, ImmediateDataThenR2TLeavesNoResidual) {
-  RawClient client = logged_in({{"FirstBurstLength", "8192"}, {"MaxBurstLength", "262144"}, {"InitialR2T", "Yes"}});
+  RawClient client = ready({{"FirstBurstLength", "8192"}, {"MaxBurstLength", "262144"}, {"InitialR2T", "Yes"}});
   write_and_check(client, kSmallBlocks, 34, 8192, {});
 }
 
 TEST_F(Transfer, LargeWritesAndReadsLeaveNoResidual) {
-  RawClient client = logged_in({{"FirstBurstLength", "8192"}, {"MaxBurstLength", "262144"}, {"InitialR2T", "Yes"}});
+  RawClient client = ready({{"FirstBurstLength", "8192"}, {"MaxBurstLength", "262144"}, {"InitialR2T", "Yes"}});
   for (const uint32_t bytes : {65536u, 1u << 20, 16u << 20}) {
     const Bytes data = pattern(bytes, bytes);
     const auto blocks = static_cast<uint16_t>(bytes / 512);
@@ -119,7 +129,7 @@ TEST_F(Transfer, LargeWritesAndReadsLeaveNoResidual) {
 }
 
 TEST_F(Transfer, R2TsAreNumberedAndCoverTheRange) {
-  RawClient client = logged_in({{"InitialR2T", "Yes"}, {"ImmediateData", "No"}, {"MaxBurstLength", "16384"}});
+  RawClient client = ready({{"InitialR2T", "Yes"}, {"ImmediateData", "No"}, {"MaxBurstLength", "16384"}});
   const Bytes data = pattern(100 * 512, 3);
   const Outcome outcome = client.command_out(write10(0, 100), data);
   ASSERT_TRUE(outcome.good()) << outcome.text();
@@ -136,12 +146,13 @@ TEST_F(Transfer, R2TsAreNumberedAndCoverTheRange) {
 // Found by libiscsi's Verify10.Mismatch: the answer came together with the R2T, and libiscsi, asked for data of a task
 // that was gone, hung.
 TEST_F(Transfer, EarlyEndWaitsForTheDataThatWasAskedFor) {
-  RawClient client = logged_in({{"InitialR2T", "Yes"}, {"FirstBurstLength", "65536"}, {"MaxBurstLength", "65536"}});
+  RawClient client = ready({{"InitialR2T", "Yes"}, {"FirstBurstLength", "65536"}, {"MaxBurstLength", "65536"}});
   const Bytes data = pattern(130 * 512, 1);  // differs from the medium in its first block
   const uint32_t tag =
       client.send_command(verify10(0, 130, kBytchk), {.flags = iscsi::kFinal | iscsi::ScsiCommand::kWrite,
                                                       .edtl = 130 * 512,
-                                                      .immediate_data = Bytes(data.begin(), data.begin() + 65536)});
+                                                      .immediate_data = Bytes(data.begin(), data.begin() + 65536),
+                                                      .lun = kFile});
   Pdu first;
   ASSERT_EQ(client.receive(first), Arrived::pdu);
   if (first.opcode() == iscsi::Opcode::r2t) {
@@ -149,7 +160,7 @@ TEST_F(Transfer, EarlyEndWaitsForTheDataThatWasAskedFor) {
     EXPECT_EQ(client.receive(early, kSilenceLimit), Arrived::nothing) << "the R2T is not answered yet";
     const auto& r2t = first.as<iscsi::R2T>();
     ASSERT_TRUE(client.send_data_out(tag, r2t.target_transfer_tag.value(), r2t.buffer_offset.value(),
-                                     std::span(data).subspan(65536), 0, true));
+                                     std::span(data).subspan(65536), 0, true, kFile));
     ASSERT_EQ(client.receive(first), Arrived::pdu);
   }
   ASSERT_EQ(first.opcode(), iscsi::Opcode::scsi_response);
@@ -183,9 +194,9 @@ void check_data_in(const Outcome& outcome, uint32_t total, uint32_t max_recv, ui
 TEST_F(Transfer, DataInSequencesKeepToTheNegotiatedLengths) {
   for (const auto& [max_recv, max_burst] : {std::pair{8192u, 16384u}, std::pair{8192u, 12288u}, std::pair{512u, 12288u},
                                             std::pair{262144u, 512u}, std::pair{4100u, 10000u}}) {
-    RawClient client = logged_in({{"MaxRecvDataSegmentLength", std::to_string(max_recv)},
-                                  {"MaxBurstLength", std::to_string(max_burst)},
-                                  {"FirstBurstLength", "512"}});
+    RawClient client = ready({{"MaxRecvDataSegmentLength", std::to_string(max_recv)},
+                              {"MaxBurstLength", std::to_string(max_burst)},
+                              {"FirstBurstLength", "512"}});
     const Bytes data = pattern(65536 + 512, 5);
     ASSERT_TRUE(client.command_out(write10(7, 129), data).good());
     const Outcome outcome = client.command_in(read10(7, 129), 65536 + 512);
@@ -196,7 +207,7 @@ TEST_F(Transfer, DataInSequencesKeepToTheNegotiatedLengths) {
 }
 
 TEST_F(Transfer, ParallelReadsKeepTheirDataApart) {
-  RawClient client = logged_in({{"MaxRecvDataSegmentLength", "8192"}, {"MaxBurstLength", "16384"}});
+  RawClient client = ready({{"MaxRecvDataSegmentLength", "8192"}, {"MaxBurstLength", "16384"}});
   constexpr uint32_t kReads = 24, kBytes = 40 * 512;
   for (uint32_t i = 0; i < kReads; ++i) ASSERT_TRUE(client.command_out(write10(i * 40, 40), pattern(kBytes, i)).good());
   std::map<uint32_t, Outcome> outcomes;

@@ -78,11 +78,8 @@ class NotifySocket {
 
 }  // namespace
 
-std::string daemon_binary() {
-  return ZVOLT_BIN_DIR "/zvoltd";
-}
-std::string control_binary() {
-  return ZVOLT_BIN_DIR "/zvoltctl";
+std::string program(const std::string& name) {
+  return std::string(ZVOLT_BIN_DIR "/") + name;
 }
 
 uint16_t probe_free_port() {

@@ -85,6 +85,11 @@ Result<LibiscsiSession> LibiscsiSession::open(const std::string& url_text, uint3
 }
 
 ScsiResult LibiscsiSession::run(int lun, const Cdb& cdb, bool out, Bytes* data, uint32_t bytes) {
+  if (context_ == nullptr) {
+    ScsiResult result;
+    result.transport_error = "not logged in";
+    return result;
+  }
   const int direction = bytes == 0 ? SCSI_XFER_NONE : (out ? SCSI_XFER_WRITE : SCSI_XFER_READ);
   Cdb copy = cdb;
   const std::unique_ptr<scsi_task, TaskDeleter> task(
@@ -117,7 +122,7 @@ ScsiResult LibiscsiSession::write(uint64_t offset, const Bytes& data, uint8_t fl
 }
 
 bool LibiscsiSession::logout() {
-  return iscsi_logout_sync(context_) == 0;
+  return context_ != nullptr && iscsi_logout_sync(context_) == 0;
 }
 
 Result<std::vector<DiscoveredTarget>> discover(const std::string& portal) {

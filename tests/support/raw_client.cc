@@ -19,6 +19,9 @@ using iscsi::Opcode;
 
 namespace {
 
+// All requests of a login phase carry one tag (RFC 7143 11.12).
+constexpr uint32_t kLoginTag = 0x80;
+
 Bytes text_bytes(const Keys& keys) {
   Bytes text;
   for (const auto& [key, value] : keys) {
@@ -230,7 +233,7 @@ LoginResult RawClient::login_step(const LoginOptions& options, uint8_t csg, uint
   request.flags = static_cast<uint8_t>((transit ? iscsi::LoginRequest::kTransit : 0) | csg << 2 | nsg);
   for (int i = 0; i < 6; ++i) request.isid[i] = static_cast<uint8_t>(options.isid >> (40 - 8 * i));
   request.tsih = options.tsih;
-  request.initiator_task_tag = next_task_tag();
+  request.initiator_task_tag = kLoginTag;
   request.cid = options.cid;
   request.cmd_sn = cmd_sn_;
   request.exp_stat_sn = exp_stat_sn_;
