@@ -1,6 +1,6 @@
 // Server: portals, shards, targets and sessions of one daemon. The composition root builds it from the configuration
-// and the opened logical units; the admin endpoint asks it for state. start(), stop() and the snapshots may be called from
-// the main thread or the admin thread; everything else happens on shard threads.
+// and the opened logical units; the admin endpoint asks it for state. start(), stop() and the snapshots may be called
+// from the main thread or the admin thread; everything else happens on shard threads.
 #pragma once
 
 #include <chrono>
@@ -19,9 +19,9 @@
 namespace zvolt::iscsi {
 
 struct PortalOptions {
-  std::string address;       // literal IPv4 or IPv6 address
+  std::string address;  // literal IPv4 or IPv6 address
   uint16_t port = 3260;
-  uint16_t group = 1;        // target portal group tag
+  uint16_t group = 1;  // target portal group tag
 };
 
 struct TargetNode {
@@ -34,7 +34,7 @@ struct TargetNode {
 
 struct ServerOptions {
   unsigned shards = 1;
-  uint64_t memory_bytes = 0;            // data buffers of all shards together
+  uint64_t memory_bytes = 0;  // data buffers of all shards together
   std::vector<PortalOptions> portals;
   std::vector<TargetNode> targets;
   bool allow_uring = true;
@@ -56,8 +56,8 @@ class Server {
   Result<void> start();
   // Port that a portal really has (options may say 0), in order of the options.
   std::vector<uint16_t> ports() const;
-  // No new connections or commands; waits until commands in flight are answered (at most `limit`), closes the connections, stops
-  // the shards. Returns the number of commands that were still in flight when the limit passed.
+  // No new connections or commands; waits until commands in flight are answered (at most `limit`), closes the
+  // connections, stops the shards. Returns the number of commands that were still in flight when the limit passed.
   uint64_t stop(std::chrono::milliseconds limit);
 
   std::vector<SessionInfo> sessions() const;

@@ -94,7 +94,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void data_out_segment_done(Command& command, bool takes);
   bool takes_data(const Command& command) const;
   void data_out_failed(Command& command, uint8_t asc, uint8_t ascq);
-  void close_sequences(Command& command);
+  void stop_taking(Command& command);
   bool receiving(const Command& command) const;
   void command_pdu_done();
   void release_pieces(Command& command);

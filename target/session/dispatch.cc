@@ -164,7 +164,7 @@ void Connection::begin_scsi_command() {
   }
   s.nexus.start(c);
   if (c.lu != nullptr) {
-    if (stats::LunShardStats* stats = s.stats_of(c.lu)) stats->started.fetch_add(1, std::memory_order_relaxed);
+    if (stats::LunShardStats* stats = s.stats_of(c.lu)) stats->count_start();
   }
   after_start(c, immediate_bytes, final);
 }
@@ -181,7 +181,10 @@ void Connection::begin_data_out() {
   }
   pdu_command_ = command;
   out_sequence_ = sequence;
-  if (!takes_data(*command)) return;  // refused meanwhile: only the end of the sequence matters
+  if (!takes_data(*command)) {  // refused meanwhile: only the end of the sequence matters
+    sequence->next_offset += std::min(bhs_.data_bytes(), sequence->end - sequence->next_offset);
+    return;
+  }
   out_command_ = command;
   sink_ = Sink::command;
   const uint32_t offset = pdu.buffer_offset.value();
@@ -311,8 +314,11 @@ void Connection::abort_command(Command& c) {
   if (c.no_answer || c.responded) return;
   c.no_answer = true;
   c.aborted = true;
-  close_sequences(c);
+  stop_taking(c);
   c.unsolicited.open = false;
+  for (DataSequence& sequence : c.sequences) sequence.open = false;
+  // A task that waits behind an orphaned write leaves the queue at once; one that works ends after its step in flight.
+  if (c.running && session_->nexus.abort(c)) c.running = false;
   if (c.waiting) shard_.forget_waiter(c);
   std::erase(stalled_reads_, &c);
   orphan_step(c);

@@ -57,9 +57,12 @@ class LoginConnection : public std::enable_shared_from_this<LoginConnection> {
   // `keep` is a parameter so that the coroutine's frame holds the object.
   Await run(std::shared_ptr<LoginConnection> keep) {
     for (;;) {
-      const bool received = co_await receive();
-      if (!received) break;
-      LoginStep step = negotiator_.receive(bhs_, text_);
+      const Received received = co_await receive();
+      if (received == Received::nothing) break;
+      // A segment that is too long is not read: the answer to it ends the login.
+      LoginStep step = received == Received::pdu ? negotiator_.receive(bhs_, text_)
+                                                 : negotiator_.refuse(LoginStatus::initiator_error);
+      if (received == Received::too_long) step.close = true;
       if (step.drop) {
         spdlog::info("{}: not a login (opcode {:#04x}), dropped", peer_, bhs_.opcode_byte);
         break;
@@ -77,26 +80,33 @@ class LoginConnection : public std::enable_shared_from_this<LoginConnection> {
     (void)keep;
   }
 
-  // One PDU: header, then what it announces, within the limits of a login. False: close.
-  asio::awaitable<bool, Executor> receive() {
+  enum class Received : uint8_t { nothing, pdu, too_long };
+
+  // One PDU: header, then what it announces, within the limits of a login. What does not begin with a Login Request is
+  // not listened to any longer than its header.
+  asio::awaitable<Received, Executor> receive() {
     ErrorCode ec;
     co_await asio::async_read(socket_, asio::buffer(&bhs_, kBhsLength), asio::redirect_error(kAwait, ec));
     if (ec) {
       spdlog::debug("{}: left during login: {}", peer_, ec.message());
-      co_return false;
+      co_return Received::nothing;
+    }
+    if (!begun_ && bhs_.opcode() != Opcode::login_request) {
+      spdlog::info("{}: not a login (opcode {:#04x}), dropped", peer_, bhs_.opcode_byte);
+      co_return Received::nothing;
     }
     if (bhs_.data_bytes() > LoginNegotiator::kMaxLoginSegment) {
       spdlog::info("{}: login data segment of {} bytes refused", peer_, bhs_.data_bytes());
-      co_return false;
+      co_return begun_ ? Received::too_long : Received::nothing;
     }
     text_.resize(bhs_.ahs_bytes() + bhs_.padded_data_bytes());
     if (!text_.empty()) {
       co_await asio::async_read(socket_, asio::buffer(text_), asio::redirect_error(kAwait, ec));
-      if (ec) co_return false;
+      if (ec) co_return Received::nothing;
     }
     text_.erase(text_.begin(), text_.begin() + bhs_.ahs_bytes());
     text_.resize(bhs_.data_bytes());
-    co_return true;
+    co_return Received::pdu;
   }
 
   asio::awaitable<bool, Executor> send(LoginStep& step) {

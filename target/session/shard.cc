@@ -28,6 +28,7 @@ Shard::~Shard() {
 void Shard::start() {
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), ("shard" + std::to_string(index_)).c_str());
+    engine_->flush();  // the engine belongs to the thread that first uses it
     wait_engine();
     auto keep = asio::make_work_guard(context_);
     context_.run();

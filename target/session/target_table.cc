@@ -2,6 +2,9 @@
 #include "target/session/target_table.h"
 
 #include <algorithm>
+#include <cctype>
+
+#include "target/login/names.h"
 
 namespace zvolt::iscsi {
 
@@ -17,7 +20,11 @@ std::string format_address(const std::string& address, uint16_t port) {
 }
 
 TargetTable::TargetTable(std::vector<TargetNode> targets, size_t shards) : targets_(std::move(targets)) {
-  for (const TargetNode& target : targets_) {
+  for (TargetNode& target : targets_) {
+    // Logins bring normalised (lower-case) names: what they are compared with must be too.
+    target.name = normalize_name(target.name).value_or(target.name);
+    for (std::string& pattern : target.initiators)
+      std::transform(pattern.begin(), pattern.end(), pattern.begin(), [](unsigned char c) { return std::tolower(c); });
     for (const scsi::LunMap::Entry& entry : target.luns->entries) {
       const std::string& name = entry.unit->options().name;
       const bool known = std::any_of(stats_.begin(), stats_.end(), [&](const auto& s) { return s->name() == name; });

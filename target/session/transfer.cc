@@ -50,7 +50,7 @@ void Connection::after_start(Command& c, uint32_t immediate_bytes, bool final) {
     begin_media_out(c, immediate_bytes, final);
     return;
   }
-  close_sequences(c);
+  stop_taking(c);
   proceed(c);
 }
 
@@ -60,7 +60,7 @@ void Connection::proceed(Command& c) {
     case scsi::Phase::pending:
       return;
     case scsi::Phase::complete:
-      close_sequences(c);
+      stop_taking(c);
       if (c.store_pieces == 0) respond(c);
       return;
     case scsi::Phase::media_in:
@@ -95,7 +95,7 @@ void Connection::begin_media_out(Command& c, uint32_t immediate_bytes, bool fina
     if (!p.buffer) {
       c.status = scsi::Status::busy;
       c.failed = true;
-      close_sequences(c);
+      stop_taking(c);
       check_out_complete(c);
       return;
     }
@@ -170,7 +170,7 @@ void Connection::data_out_segment_done(Command& c, bool takes) {
   out_command_ = nullptr;
   out_sequence_ = nullptr;
   sink_ = Sink::discard;
-  if (sequence != nullptr && (bhs_.final() || (takes && sequence->next_offset >= sequence->end))) {
+  if (sequence != nullptr && (bhs_.final() || sequence->next_offset >= sequence->end)) {
     const bool complete = sequence->next_offset >= sequence->end;
     sequence->open = false;
     if (sequence != &c.unsolicited && c.outstanding_r2ts > 0) --c.outstanding_r2ts;
@@ -187,9 +187,11 @@ bool Connection::takes_data(const Command& c) const {
          c.error == 0;
 }
 
-// Some initiators lose their place in the stream when an answer overtakes the data that they are still sending.
+// RFC 7143 11.17.1: no answer before the last Data-Out that was announced or asked for. Initiators that are still
+// sending would lose their place in the stream.
 bool Connection::receiving(const Command& c) const {
-  return pdu_command_ == &c || c.unsolicited.open;
+  if (pdu_command_ == &c || c.unsolicited.open) return true;
+  return std::any_of(c.sequences.begin(), c.sequences.end(), [](const DataSequence& s) { return s.open; });
 }
 
 // RFC 7143 11.4.7.2: the command ends with ABORTED COMMAND; what the initiator still sends for it finds no task.
@@ -198,17 +200,14 @@ void Connection::data_out_failed(Command& c, uint8_t asc, uint8_t ascq) {
                c.initiator_task_tag, asc, ascq);
   set_fixed_sense(c, 0x0b, asc, ascq);
   c.failed = true;
-  close_sequences(c);
+  stop_taking(c);
   check_out_complete(c);
 }
 
-// Nothing more is wanted of this command. Unsolicited data that was announced is still waited for (and thrown away).
-void Connection::close_sequences(Command& c) {
-  for (DataSequence& sequence : c.sequences) sequence.open = false;
-  c.outstanding_r2ts = 0;
+// Nothing more is wanted of this command. Data that was announced or asked for is still waited for, and thrown away.
+void Connection::stop_taking(Command& c) {
   if (out_command_ != &c) return;
   out_command_ = nullptr;
-  if (out_sequence_ != &c.unsolicited) out_sequence_ = nullptr;
   sink_ = Sink::discard;
 }
 
@@ -221,7 +220,7 @@ void Connection::check_out_complete(Command& c) {
     return;
   }
   if (c.error != 0) {
-    close_sequences(c);
+    stop_taking(c);
     if (c.store_pieces == 0) finish(c);
     return;
   }

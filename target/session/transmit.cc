@@ -91,7 +91,7 @@ void Connection::mark_responded(Command& c) {
 }
 
 void Connection::respond(Command& c) {
-  close_sequences(c);
+  stop_taking(c);
   release_pieces(c);
   if (c.waiting) shard_.forget_waiter(c);
   if (receiving(c)) {
@@ -268,7 +268,7 @@ void Connection::command_sent(Command& c) {
 }
 
 void Connection::release(Command& c) {
-  close_sequences(c);
+  stop_taking(c);
   if (pdu_command_ == &c) {
     pdu_command_ = nullptr;
     out_sequence_ = nullptr;
@@ -276,10 +276,7 @@ void Connection::release(Command& c) {
   release_pieces(c);
   if (!c.responded) --(c.immediate ? session_->immediate : session_->in_flight);
   if (c.lu != nullptr) {
-    if (stats::LunShardStats* stats = session_->stats_of(c.lu)) {
-      auto& finished = stats->finished;
-      finished.store(finished.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    }
+    if (stats::LunShardStats* stats = session_->stats_of(c.lu)) stats->count_finish();
   }
   session_->give_back(c);
 }

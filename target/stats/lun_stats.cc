@@ -25,6 +25,13 @@ void bump(std::atomic<uint64_t>& counter, uint64_t by) {
 
 }  // namespace
 
+uint64_t LunShardStats::in_flight() const {
+  // finished first: a command that ends between the two loads then counts as in flight, never as less than none.
+  const uint64_t finished = finished_.load(std::memory_order_acquire);
+  const uint64_t started = started_.load(std::memory_order_acquire);
+  return started > finished ? started - finished : 0;
+}
+
 LunShardStats::~LunShardStats() {
   for (auto& slot : classes_) delete slot.load(std::memory_order_relaxed);
 }
@@ -79,10 +86,7 @@ uint64_t LunStats::in_flight() const {
   for (const auto& slot : shards_) {
     const LunShardStats* shard = slot.load(std::memory_order_acquire);
     if (shard == nullptr) continue;
-    // finished first: a command that ends between the two loads then counts as in flight, never as less than none.
-    const uint64_t finished = shard->finished.load(std::memory_order_acquire);
-    const uint64_t started = shard->started.load(std::memory_order_acquire);
-    total += started > finished ? started - finished : 0;
+    total += shard->in_flight();
   }
   return total;
 }

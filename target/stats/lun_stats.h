@@ -35,9 +35,13 @@ class LunShardStats {
   const ClassStats* of(scsi::OpClass op) const {
     return classes_[static_cast<size_t>(op)].load(std::memory_order_acquire);
   }
-  std::atomic<uint64_t> started{0}, finished{0};  // in flight = started - finished
+  // Owner shard's thread; plain adds, because nobody else writes.
+  void count_start() { started_.store(started_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  void count_finish() { finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  uint64_t in_flight() const;  // any thread
 
  private:
+  std::atomic<uint64_t> started_{0}, finished_{0};
   ClassStats& need(scsi::OpClass op);
   std::array<std::atomic<ClassStats*>, scsi::kOpClasses> classes_{};
 };

@@ -82,9 +82,9 @@ TEST(LunStats, BusyLunAndShardStaysBelow64KiB) {
 
 TEST(LunStats, InFlightIsStartedLessFinished) {
   LunStats stats("a", 2);
-  stats.shard(0).started = 5;
-  stats.shard(0).finished = 3;
-  stats.shard(1).started = 1;
+  for (int i = 0; i < 5; ++i) stats.shard(0).count_start();
+  for (int i = 0; i < 3; ++i) stats.shard(0).count_finish();
+  stats.shard(1).count_start();
   EXPECT_EQ(stats.in_flight(), 3u);
 }
 
