@@ -65,7 +65,6 @@ struct Server::Impl {
 
   ServerOptions options;
   TargetTable targets;
-  std::vector<std::unique_ptr<Shard>> shards;
   std::unique_ptr<SessionRegistry> registry;
   std::vector<PortalOptions> bound;
   std::atomic<size_t> logins{0};
@@ -74,6 +73,8 @@ struct Server::Impl {
   std::vector<std::unique_ptr<Portal>> portals;
   std::thread accept_thread;
   bool running = false;
+  // Last, so that they go first: connections in their queues look at what stands above.
+  std::vector<std::unique_ptr<Shard>> shards;
 };
 
 Server::Server(ServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}

@@ -16,13 +16,16 @@ Shard::Shard(unsigned index, size_t memory_bytes, const backing::EngineOptions& 
     : index_(index),
       engine_(backing::make_engine(engine)),
       pool_(memory_bytes),
-      engine_ready_(context_, dup(engine_->wait_fd())),
+      engine_ready_(std::make_unique<Descriptor>(*context_, dup(engine_->wait_fd()))),
       read_ahead_(new uint8_t[limits::kReadAhead]) {
   tick();
 }
 
 Shard::~Shard() {
   join();
+  connections_.clear();
+  engine_ready_.reset();
+  context_.reset();
 }
 
 void Shard::start() {
@@ -30,13 +33,13 @@ void Shard::start() {
     pthread_setname_np(pthread_self(), ("shard" + std::to_string(index_)).c_str());
     engine_->flush();  // the engine belongs to the thread that first uses it
     wait_engine();
-    auto keep = asio::make_work_guard(context_);
-    context_.run();
+    auto keep = asio::make_work_guard(*context_);
+    context_->run();
   });
 }
 
 void Shard::stop() {
-  context_.stop();
+  context_->stop();
 }
 
 void Shard::join() {
@@ -51,7 +54,7 @@ uint64_t Shard::tick() {
 }
 
 void Shard::wait_engine() {
-  engine_ready_.async_wait(Descriptor::wait_read, [this](ErrorCode ec) {
+  engine_ready_->async_wait(Descriptor::wait_read, [this](ErrorCode ec) {
     if (ec) return;
     {
       Burst burst(*this);
@@ -111,7 +114,7 @@ void Shard::end_burst() {
   }
   // Nothing may be left unsubmitted or unsent when the thread goes to sleep.
   engine_->flush();
-  if (!transmitters_.empty() || !waiters_.empty()) asio::post(context_, [this] { Burst burst(*this); });
+  if (!transmitters_.empty() || !waiters_.empty()) asio::post(*context_, [this] { Burst burst(*this); });
 }
 
 void Shard::want_transmit(Connection& connection) {
@@ -153,7 +156,7 @@ void Shard::remove(Connection& connection) {
   std::erase(transmitters_, &connection);
   std::replace(transmitting_.begin(), transmitting_.end(), &connection, static_cast<Connection*>(nullptr));
   // The caller may be a member function of it: the last reference goes when the shard gets to it.
-  asio::post(context_, [last = connection.shared_from_this()] {});
+  asio::post(*context_, [last = connection.shared_from_this()] {});
   connections_.erase(connection.shared_from_this());
 }
 

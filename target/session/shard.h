@@ -31,7 +31,7 @@ class Shard {
   void join();
 
   unsigned index() const { return index_; }
-  asio::io_context& context() { return context_; }
+  asio::io_context& context() { return *context_; }
   backing::IoEngine& engine() { return *engine_; }
   backing::BufferPool& pool() { return pool_; }
   uint8_t* read_ahead() { return read_ahead_.get(); }
@@ -66,10 +66,11 @@ class Shard {
   void wait_engine();
 
   unsigned index_;
-  asio::io_context context_{1};
+  // Ended by hand in the destructor: handlers that never ran own connections, which need everything else here.
+  std::unique_ptr<asio::io_context> context_ = std::make_unique<asio::io_context>(1);
   std::unique_ptr<backing::IoEngine> engine_;
   backing::BufferPool pool_;
-  Descriptor engine_ready_;
+  std::unique_ptr<Descriptor> engine_ready_;
   std::unique_ptr<uint8_t[]> read_ahead_;
   std::thread thread_;
   uint64_t now_ = 0;
