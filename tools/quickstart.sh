@@ -15,7 +15,7 @@ usage: tools/quickstart.sh [--once] [--size 1GiB] [--dir DIRECTORY] [--listen AD
 TEXT
 }
 
-say() { printf '%s\n' "$*"; }
+say() { printf '%s\n' "$@"; }
 fail() {
   printf 'quickstart: %s\n' "$*" >&2
   exit 1

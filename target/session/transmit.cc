@@ -179,6 +179,7 @@ void Connection::transmit() {
   if (!stalled_reads_.empty()) {
     std::vector<Command*> turn;
     turn.swap(stalled_reads_);
+    for (Command* c : turn) c->stalled = false;
     for (Command* c : turn) issue_reads(*c);
   }
   wait_readable();
@@ -269,6 +270,8 @@ void Connection::command_sent(Command& c) {
 
 void Connection::release(Command& c) {
   stop_taking(c);
+  leave_stalled(c);
+  if (c.waiting) shard_.forget_waiter(c);
   if (pdu_command_ == &c) {
     pdu_command_ = nullptr;
     out_sequence_ = nullptr;
@@ -279,6 +282,13 @@ void Connection::release(Command& c) {
     if (stats::LunShardStats* stats = session_->stats_of(c.lu)) stats->count_finish();
   }
   session_->give_back(c);
+}
+
+// A read that waits for the queue to drain may get on by itself meanwhile: when it ends, nothing may point to it.
+void Connection::leave_stalled(Command& c) {
+  if (!c.stalled) return;
+  c.stalled = false;
+  std::erase(stalled_reads_, &c);
 }
 
 void Connection::clear_transmit_queue() {

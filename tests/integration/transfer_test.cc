@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 
 #include "tests/integration/running_daemon.h"
@@ -228,6 +229,63 @@ TEST_F(Transfer, ParallelReadsKeepTheirDataApart) {
   uint32_t i = 0;
   for (const auto& [tag, outcome] : outcomes) EXPECT_TRUE(outcome.data == pattern(kBytes, i++));
   EXPECT_TRUE(client.stat_sn_in_order());
+}
+
+// A read that had to wait for the transmit queue got on by itself, ended, and was then looked at once more: the daemon
+// died under qemu-img's parallel 2 MiB reads.
+TEST_F(Transfer, ManyLargeReadsOfASlowReaderAllEndOnce) {
+  RawClient client = logged_in();
+  constexpr uint16_t kBlocks = 4096;  // 2 MiB each, 48 MiB in all: far more than socket and transmit queue hold
+  for (int round = 0; round < 3; ++round) {
+    std::vector<uint32_t> tags;
+    for (uint32_t i = 0; i < 24; ++i) {
+      tags.push_back(client.send_command(
+          read10(0, kBlocks),
+          {.flags = iscsi::kFinal | iscsi::ScsiCommand::kRead, .edtl = kBlocks * 512u, .immediate_data = {}}));
+    }
+    size_t ended = 0, bytes = 0;
+    Pdu pdu;
+    while (ended < tags.size() && client.receive(pdu) == Arrived::pdu) {
+      ASSERT_EQ(pdu.opcode(), iscsi::Opcode::data_in);
+      bytes += pdu.data.size();
+      if ((pdu.as<iscsi::DataIn>().flags & iscsi::DataIn::kStatus) != 0) ++ended;
+    }
+    EXPECT_EQ(ended, tags.size());
+    EXPECT_EQ(bytes, tags.size() * kBlocks * 512u);
+  }
+  EXPECT_TRUE(client.command_none(test_unit_ready()).good());
+  expect_alive();
+}
+
+// Found by qemu-img: a read that waited for the transmit queue to drain went on from its store's answer, ended, and was
+// then given its turn once more, as another command already: a crash.
+TEST_F(Transfer, ReadsBehindAFullTransmitQueueEndOnce) {
+  RawClient client = ready();
+  constexpr uint32_t kDepth = 8, kReads = 400, kBytes = 2 << 20;
+  const Bytes data = pattern(kBytes, 12);
+  ASSERT_TRUE(client.command_out(write10(0, kBytes / 512), data, 0, kFile).good());
+  const Command command{
+      .flags = iscsi::kFinal | iscsi::ScsiCommand::kRead, .edtl = kBytes, .immediate_data = {}, .lun = kFile};
+  std::map<uint32_t, Bytes> answers;
+  uint32_t sent = 0, answered = 0;
+  const auto send_one = [&] {
+    answers[client.send_command(read10(0, kBytes / 512), command)] = {};
+    ++sent;
+  };
+  while (sent < kDepth) send_one();
+  while (answered < kReads) {
+    Pdu pdu;
+    ASSERT_EQ(client.receive(pdu), Arrived::pdu) << answered << " reads answered";
+    const uint32_t tag = pdu.bhs.initiator_task_tag.value();
+    ASSERT_EQ(pdu.opcode(), iscsi::Opcode::data_in);
+    Bytes& answer = answers.at(tag);
+    answer.insert(answer.end(), pdu.data.begin(), pdu.data.end());
+    if ((pdu.bhs.flags & iscsi::DataIn::kStatus) == 0) continue;
+    ++answered;
+    ASSERT_TRUE(answer == data) << answered;
+    answers.erase(tag);
+    if (sent < kReads) send_one();
+  }
 }
 
 }  // namespace
