@@ -23,8 +23,8 @@ Piece* Command::piece_at(uint32_t offset_on_wire) {
 void Command::reset_command() {
   reset();
   connection = nullptr;
-  immediate = in_use = responded = running = finishing = no_answer = waiting = parameter_data = failed = deferred =
-      held_whole = false;
+  immediate = in_use = responded = running = finishing = no_answer = waiting = stalled = parameter_data = failed =
+      deferred = held_whole = false;
   expected_in = expected_out = total = 0;
   received = solicited = next_r2t_sn = outstanding_r2ts = 0;  // next_transfer_id goes on: tags stay unique
   unsolicited = {};

@@ -46,6 +46,7 @@ struct Command : scsi::Task {
   bool finishing = false;       // finish() was called
   bool no_answer = false;       // aborted by task management or by the end of the session
   bool waiting = false;         // in the shard's queue for buffers
+  bool stalled = false;         // a read in the connection's list of those that wait for the transmit queue
   bool parameter_data = false;  // data-out goes to Task::data, not to the media
   bool deferred = false;        // its answer waits for the end of data that is still arriving
   bool failed = false;          // the transport ended it: status and sense are set, wait for the store and respond

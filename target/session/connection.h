@@ -13,6 +13,7 @@
 #include "target/asio.h"
 #include "target/login/login.h"
 #include "target/proto/pdu.h"
+#include "target/session/pace.h"
 #include "target/session/session.h"
 
 namespace zvolt::iscsi {
@@ -61,6 +62,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // receive.cc
   void wait_readable();
   void on_readable();
+  void pause(uint64_t ns);
   bool may_read() const;
   size_t receive_once(size_t budget);
   void consume(const uint8_t* data, size_t size);
@@ -128,6 +130,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void queue_data_in(Command& command, const uint8_t* data, uint32_t length, Piece* piece, bool last);
   void command_sent(Command& command);
   void release(Command& command);
+  void leave_stalled(Command& command);
   struct Sent {
     Command* command;
     Piece* piece;
@@ -157,6 +160,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Receive receive_ = Receive::header;
   Sink sink_ = Sink::discard;
   bool waiting_readable_ = false;
+  bool pausing_ = false;
+  Pace pace_;
+  Timer pause_timer_;
   bool large_expected_ = false;
   uint32_t header_have_ = 0;
   uint32_t header_need_ = kBhsLength;

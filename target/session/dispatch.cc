@@ -145,6 +145,7 @@ void Connection::begin_scsi_command() {
   c.engine = &shard_.engine();
   c.advanced = &Connection::on_advanced;
   c.stamps.received = shard_.now();
+  pace_.command(pdu.exp_stat_sn.value());
 
   const uint32_t immediate_bytes = bhs_.data_bytes();
   const bool final = bhs_.final();
@@ -320,7 +321,7 @@ void Connection::abort_command(Command& c) {
   // A task that waits behind an orphaned write leaves the queue at once; one that works ends after its step in flight.
   if (c.running && session_->nexus.abort(c)) c.running = false;
   if (c.waiting) shard_.forget_waiter(c);
-  std::erase(stalled_reads_, &c);
+  leave_stalled(c);
   orphan_step(c);
 }
 

@@ -58,6 +58,8 @@ void Connection::proceed(Command& c) {
   c.running = c.phase == scsi::Phase::pending;
   switch (c.phase) {
     case scsi::Phase::pending:
+      // A flush, an unmap: the store works on it. Should the task only have been held back, that was no store time.
+      c.stamps.started = shard_.now();
       return;
     case scsi::Phase::complete:
       stop_taking(c);
@@ -66,6 +68,7 @@ void Connection::proceed(Command& c) {
     case scsi::Phase::media_in:
       c.total = static_cast<uint32_t>(std::min<uint64_t>(c.expected_in, c.transfer_length));
       if (c.stamps.data_ready == 0) c.stamps.data_ready = c.stamps.received;
+      c.stamps.started = 0;
       issue_reads(c);
       return;
     case scsi::Phase::media_out:
@@ -301,8 +304,8 @@ void Connection::send_r2t(Command& c, uint32_t length) {
 void Connection::issue_reads(Command& c) {
   while (c.issued < c.total && c.error == 0 && !c.no_answer && c.used_pieces < kReadPieces) {
     if (queued_bytes_ >= limits::kTransmitQueueBytes) {
-      if (std::find(stalled_reads_.begin(), stalled_reads_.end(), &c) == stalled_reads_.end())
-        stalled_reads_.push_back(&c);
+      if (!c.stalled) stalled_reads_.push_back(&c);
+      c.stalled = true;
       break;
     }
     const uint32_t length = round_up(std::min(c.total - c.issued, kPieceBytes), c.block_size);

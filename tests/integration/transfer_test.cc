@@ -7,6 +7,7 @@
 #include <random>
 
 #include "tests/integration/running_daemon.h"
+#include "tests/support/temp_dir.h"
 
 namespace zvolt::test {
 namespace {
@@ -233,12 +234,23 @@ TEST_F(Transfer, ParallelReadsKeepTheirDataApart) {
 
 // A read that had to wait for the transmit queue got on by itself, ended, and was then looked at once more: the daemon
 // died under qemu-img's parallel 2 MiB reads.
-TEST_F(Transfer, ManyLargeReadsOfASlowReaderAllEndOnce) {
+// A file outside memory file systems, so that reads end later than they are asked for.
+class TransferFromDisk : public RunningDaemon {
+ protected:
+  void SetUp() override {
+    daemon_.config().luns = {"{ lun: 0, name: disk, file: " + directory_.file("disk.img") +
+                             ", provision: { size: 64MiB } }"};
+    RunningDaemon::SetUp();
+  }
+  TempDir directory_;
+};
+
+TEST_F(TransferFromDisk, ManyLargeReadsOfASlowReaderAllEndOnce) {
   RawClient client = logged_in();
-  constexpr uint16_t kBlocks = 4096;  // 2 MiB each, 48 MiB in all: far more than socket and transmit queue hold
-  for (int round = 0; round < 3; ++round) {
+  constexpr uint16_t kBlocks = 4096;  // 2 MiB each: several are more than socket and transmit queue hold
+  for (const uint32_t kReads : {4u, 5u, 6u, 7u, 8u, 9u, 12u, 16u, 24u}) {
     std::vector<uint32_t> tags;
-    for (uint32_t i = 0; i < 24; ++i) {
+    for (uint32_t i = 0; i < kReads; ++i) {
       tags.push_back(client.send_command(
           read10(0, kBlocks),
           {.flags = iscsi::kFinal | iscsi::ScsiCommand::kRead, .edtl = kBlocks * 512u, .immediate_data = {}}));

@@ -160,5 +160,22 @@ TEST_F(Unsolicited, OffsetsAndNumbersThatLie) {
   }
 }
 
+// A payload that is thrown away was once counted as received in place: the stream lost its step after the first
+// commands, and a host's hundred refused writes ended its session.
+TEST_F(Unsolicited, RefusedWritesKeepTheStreamInStep) {
+  for (const uint32_t bytes : {512u, 1024u, 65536u}) {
+    RawClient client = logged_in();
+    const Bytes zeros(bytes, 0);
+    std::vector<uint32_t> tags;
+    for (int i = 0; i < 100; ++i) {
+      tags.push_back(client.send_command(
+          write16(uint64_t{1} << 40, bytes / 512),
+          {.flags = iscsi::kFinal | iscsi::ScsiCommand::kWrite, .edtl = bytes, .immediate_data = zeros}));
+    }
+    for (const uint32_t tag : tags) ASSERT_EQ(client.finish(tag).sense(), "05/21/00") << bytes;
+    EXPECT_TRUE(client.logout());
+  }
+}
+
 }  // namespace
 }  // namespace zvolt::test
