@@ -7,7 +7,6 @@
 #include <random>
 
 #include "tests/integration/running_daemon.h"
-#include "tests/support/temp_dir.h"
 
 namespace zvolt::test {
 namespace {
@@ -230,43 +229,6 @@ TEST_F(Transfer, ParallelReadsKeepTheirDataApart) {
   uint32_t i = 0;
   for (const auto& [tag, outcome] : outcomes) EXPECT_TRUE(outcome.data == pattern(kBytes, i++));
   EXPECT_TRUE(client.stat_sn_in_order());
-}
-
-// A read that had to wait for the transmit queue got on by itself, ended, and was then looked at once more: the daemon
-// died under qemu-img's parallel 2 MiB reads.
-// A file outside memory file systems, so that reads end later than they are asked for.
-class TransferFromDisk : public RunningDaemon {
- protected:
-  void SetUp() override {
-    daemon_.config().luns = {"{ lun: 0, name: disk, file: " + directory_.file("disk.img") +
-                             ", provision: { size: 64MiB } }"};
-    RunningDaemon::SetUp();
-  }
-  TempDir directory_;
-};
-
-TEST_F(TransferFromDisk, ManyLargeReadsOfASlowReaderAllEndOnce) {
-  RawClient client = logged_in();
-  constexpr uint16_t kBlocks = 4096;  // 2 MiB each: several are more than socket and transmit queue hold
-  for (const uint32_t kReads : {4u, 5u, 6u, 7u, 8u, 9u, 12u, 16u, 24u}) {
-    std::vector<uint32_t> tags;
-    for (uint32_t i = 0; i < kReads; ++i) {
-      tags.push_back(client.send_command(
-          read10(0, kBlocks),
-          {.flags = iscsi::kFinal | iscsi::ScsiCommand::kRead, .edtl = kBlocks * 512u, .immediate_data = {}}));
-    }
-    size_t ended = 0, bytes = 0;
-    Pdu pdu;
-    while (ended < tags.size() && client.receive(pdu) == Arrived::pdu) {
-      ASSERT_EQ(pdu.opcode(), iscsi::Opcode::data_in);
-      bytes += pdu.data.size();
-      if ((pdu.as<iscsi::DataIn>().flags & iscsi::DataIn::kStatus) != 0) ++ended;
-    }
-    EXPECT_EQ(ended, tags.size());
-    EXPECT_EQ(bytes, tags.size() * kBlocks * 512u);
-  }
-  EXPECT_TRUE(client.command_none(test_unit_ready()).good());
-  expect_alive();
 }
 
 // Found by qemu-img: a read that waited for the transmit queue to drain went on from its store's answer, ended, and was
