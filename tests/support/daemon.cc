@@ -123,7 +123,7 @@ std::string Daemon::yaml() const {
 Result<void> Daemon::start() {
   if (port_ == 0) port_ = probe_free_port();
   for (int attempt = 1;; ++attempt) {
-    const auto started = start_once();
+    auto started = start_once();
     const bool taken = !started && log().find("in use") != std::string::npos && !can_bind(port_);
     if (started || !taken || attempt == kPortAttempts) return started;
     port_ = probe_free_port();
