@@ -18,8 +18,7 @@ Connection::Connection(TcpSocket socket, std::unique_ptr<Session> session, Sessi
       registry_(registry),
       peer_(std::move(peer)),
       stat_sn_(stat_sn),
-      linger_timer_(shard_.context()),
-      pause_timer_(shard_.context()) {}
+      linger_timer_(shard_.context()) {}
 
 Connection::~Connection() = default;
 
@@ -83,7 +82,6 @@ void Connection::close_socket() {
   pending_tasks_.clear();
   ErrorCode ignored;
   linger_timer_.cancel();
-  pause_timer_.cancel();
   socket_.close(ignored);
   orphans_ = session_->commands();
   if (orphans_ > 0) self_ = shared_from_this();

@@ -62,7 +62,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // receive.cc
   void wait_readable();
   void on_readable();
-  void pause(uint64_t ns);
   bool may_read() const;
   size_t receive_once(size_t budget);
   void consume(const uint8_t* data, size_t size);
@@ -160,9 +159,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Receive receive_ = Receive::header;
   Sink sink_ = Sink::discard;
   bool waiting_readable_ = false;
-  bool pausing_ = false;
   Pace pace_;
-  Timer pause_timer_;
   bool large_expected_ = false;
   uint32_t header_have_ = 0;
   uint32_t header_need_ = kBhsLength;

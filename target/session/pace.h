@@ -28,7 +28,8 @@ class Pace {
     const auto unread = static_cast<int32_t>(stat_sn_ - exp_stat_sn);
     unread_ = unread > 0 ? static_cast<uint32_t>(unread) : 0;
   }
-  // The burst is over: nanoseconds until the next look at the socket, 0 for as soon as something is there.
+  uint32_t commands() const { return commands_; }  // of this burst
+  // The burst is over: nanoseconds that the next look at the socket may wait; 0: none.
   uint64_t end(uint64_t now_ns) {
     const bool first = last_ns_ == 0;
     const uint64_t elapsed = now_ns - last_ns_;

@@ -13,7 +13,7 @@
 namespace zvolt::iscsi {
 
 void Connection::wait_readable() {
-  if (waiting_readable_ || pausing_ || state_ == State::closed || !may_read()) return;
+  if (waiting_readable_ || state_ == State::closed || !may_read()) return;
   waiting_readable_ = true;
   socket_.async_wait(TcpSocket::wait_read, [self = shared_from_this()](ErrorCode ec) {
     self->waiting_readable_ = false;
@@ -38,22 +38,8 @@ void Connection::on_readable() {
     if (got == 0) break;
     budget -= std::min(budget, got);
   }
-  const uint64_t pause_ns = large_expected_ ? 0 : pace_.end(shard_.now());
-  if (pause_ns > 0 && state_ == State::full_feature) {
-    pause(pause_ns);
-  } else {
-    wait_readable();
-  }
-}
-
-// Answers go out at the end of this burst as always; only the next wake-up waits, for more commands to come together.
-void Connection::pause(uint64_t ns) {
-  pausing_ = true;
-  pause_timer_.expires_after(std::chrono::nanoseconds(ns));
-  pause_timer_.async_wait([self = shared_from_this()](ErrorCode) {
-    self->pausing_ = false;
-    if (self->state_ == State::full_feature || self->state_ == State::draining) self->on_readable();
-  });
+  if (pace_.commands() > 0) shard_.pace(large_expected_ ? 0 : pace_.end(shard_.now()));
+  wait_readable();
 }
 
 // One recvmsg. Returns the bytes taken when there may be more, 0 when the socket is empty or finished.
