@@ -90,6 +90,8 @@ constexpr CommandEntry kTable[] = {
      read_capacity_16,
      nullptr,
      {0x9e, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, kNaca}},
+    // SERVICE ACTION IN(16): GET LBA STATUS
+    {0x9e, 0x12, lba16, kOther, kNoFlags, get_lba_status, nullptr, usage_lba16(0x9e, 0x1f)},
     // REPORT LUNS
     {0xa0,
      kNone,

@@ -27,6 +27,9 @@ void read_media(const UnitCall& call);
 void write_media(const UnitCall& call);
 void synchronize_cache(const UnitCall& call);
 
+// lba_status.cc
+void get_lba_status(const UnitCall& call);
+
 // verify.cc
 void verify_medium(const UnitCall& call);
 void verify_pattern(const UnitCall& call);  // data-out of BYTCHK=3

@@ -162,6 +162,8 @@ class Daemon:
                 "    luns:\n"
                 f"      - {{ lun: 0, name: main, file: {self.directory}/main.img, provision: {{ size: {LUN_SIZE} }} }}\n"
                 f"      - {{ lun: 1, name: read-only, file: {read_only}, read_only: true }}\n"
+                f"      - {{ lun: 2, name: plain, file: {self.directory}/plain.img, provision: {{ size: {LUN_SIZE} }}, "
+                "physical_block_size: 512 }\n"
             )
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
             name = os.path.join(self.directory, "notify")

@@ -96,8 +96,8 @@ TEST_F(Opcodes, AQuestionThatDoesNotFitTheCommandIsRefusedWithAPointerToByteTwo)
 TEST_F(Opcodes, WhatIsNotImplementedIsReportedSo) {
   EXPECT_EQ(ReportOpcodes(1, 0x5e).data[1], 1);
   EXPECT_EQ(ReportOpcodes(2, 0x5e, 3).data[1], 1);
-  EXPECT_EQ(ReportOpcodes(2, 0x9e, 0x12).data[1], 1);
-  EXPECT_EQ(ReportOpcodes(3, 0x9e, 0x110).data[1], 1);
+  EXPECT_EQ(ReportOpcodes(2, 0x9e, 0x13).data[1], 1);
+  EXPECT_EQ(ReportOpcodes(3, 0x9e, 0x113).data[1], 1);
   EXPECT_EQ(ReportOpcodes(3, 0x28, 1).data[1], 1);
   Build([](backing::Geometry& geometry) { geometry.discard_granularity = 0; }, {});
   EXPECT_EQ(ReportOpcodes(1, 0x42).data[1], 1);
@@ -128,7 +128,7 @@ TEST_F(Opcodes, WhatIsNotAdvertisedIsRefusedCleanly) {
   }
   Bytes unknown_action(16);
   unknown_action[0] = 0x9e;
-  unknown_action[1] = 0x12;
+  unknown_action[1] = 0x13;
   ExpectInvalidField(Send(unknown_action), 1);
 }
 
