@@ -13,7 +13,8 @@ constexpr std::optional<uint16_t> decode_lun(uint64_t field) {
   if ((field & 0x0000ffffffffffffULL) != 0) return std::nullopt;
   const auto first = static_cast<uint16_t>(field >> 48);
   switch (first >> 14) {
-    case 0:  // peripheral device addressing. Linux and libiscsi write numbers above 255 this way too, into the bus field
+    case 0:  // peripheral device addressing. Linux and libiscsi write numbers above 255 this way too, into the bus
+             // field
     case 1:  // flat space addressing
       return static_cast<uint16_t>(first & 0x3fff);
     default:

@@ -177,13 +177,16 @@ class LoginConnection : public std::enable_shared_from_this<LoginConnection> {
 
   // On the session's shard.
   void begin_session(const SessionRegistry::Admission& admission, asio::ip::tcp protocol, int fd, LoginStep step) {
-    if (admission.old) admission.old->terminate("reinstated by " + peer_);
     Shard& shard = *admission.shard;
+    // The old session first: its memory may be what the new one needs.
+    const SessionRegistry::TakeOver take_over = context_.registry.take_over(admission.tsih);
+    for (const auto& old : take_over.replaced) old->terminate("reinstated by " + peer_);
     TcpSocket socket(shard.context());
     ErrorCode ec;
     socket.assign(protocol, fd, ec);
-    if (ec) {
-      ::close(fd);
+    if (ec || take_over.superseded) {
+      spdlog::info("{}: login given up: {}", peer_, ec ? ec.message() : "a later one of the same initiator port");
+      if (ec) ::close(fd);
       context_.registry.ended(admission.tsih);
       return;
     }

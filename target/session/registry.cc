@@ -31,11 +31,7 @@ SessionRegistry::Admission SessionRegistry::admit(const SessionParameters& param
     return a->sessions.load(std::memory_order_relaxed) < b->sessions.load(std::memory_order_relaxed);
   });
   if (!parameters.discovery) {
-    if (const auto old = by_port_.find(entry.key); old != by_port_.end()) {
-      const Entry& previous = sessions_.at(old->second);
-      entry.shard = previous.shard;
-      admission.old = previous.connection.lock();
-    }
+    if (const auto old = by_port_.find(entry.key); old != by_port_.end()) entry.shard = sessions_.at(old->second).shard;
   }
   while (next_tsih_ == 0 || sessions_.contains(next_tsih_)) ++next_tsih_;
   admission.tsih = next_tsih_++;
@@ -44,6 +40,20 @@ SessionRegistry::Admission SessionRegistry::admit(const SessionParameters& param
   if (!parameters.discovery) by_port_[entry.key] = admission.tsih;
   sessions_.emplace(admission.tsih, std::move(entry));
   return admission;
+}
+
+SessionRegistry::TakeOver SessionRegistry::take_over(uint16_t tsih) const {
+  const std::lock_guard lock(mutex_);
+  TakeOver result;
+  const auto it = sessions_.find(tsih);
+  if (it == sessions_.end() || it->second.discovery) return result;
+  result.superseded = by_port_.at(it->second.key) != tsih;
+  if (result.superseded) return result;
+  for (const auto& [other, entry] : sessions_) {
+    if (other == tsih || entry.discovery || entry.key != it->second.key) continue;
+    if (auto old = entry.connection.lock()) result.replaced.push_back(std::move(old));
+  }
+  return result;
 }
 
 void SessionRegistry::began(uint16_t tsih, std::weak_ptr<Connection> connection) {

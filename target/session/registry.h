@@ -25,13 +25,18 @@ class SessionRegistry {
   struct Admission {
     LoginStatus status = LoginStatus::success;
     uint16_t tsih = 0;
-    Shard* shard = nullptr;           // where the session lives: the least loaded, or the old session's
-    std::shared_ptr<Connection> old;  // same initiator port and target: to be terminated on that shard first
+    Shard* shard = nullptr;  // where the session lives: the least loaded, or the old session's
   };
   // A login is about to be granted. On success the TSIH is taken until ended().
   Admission admit(const SessionParameters& parameters, uint16_t portal_group, uint16_t requested_tsih,
                   const std::string& peer);
-  // The connection of an admitted session has begun.
+  // An admitted session is about to begin, on its shard. Logins of one I_T nexus may overlap, so it is decided here who
+  // stays: the last one admitted.
+  struct TakeOver {
+    bool superseded = false;                            // a later login has this session's place: it must not begin
+    std::vector<std::shared_ptr<Connection>> replaced;  // on the same shard, to be terminated
+  };
+  TakeOver take_over(uint16_t tsih) const;
   void began(uint16_t tsih, std::weak_ptr<Connection> connection);
   void ended(uint16_t tsih);
 

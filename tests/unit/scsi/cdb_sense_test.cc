@@ -117,7 +117,7 @@ TEST(LunField, BothAddressingMethodsAreDecoded) {
 }
 
 TEST(LunField, EverythingElseIsNoUnit) {
-  EXPECT_EQ(decode_lun(uint64_t{0x0103} << 48), 259);  // as Linux and libiscsi write it
+  EXPECT_EQ(decode_lun(uint64_t{0x0103} << 48), 259);           // as Linux and libiscsi write it
   EXPECT_EQ(decode_lun(uint64_t{0x8001} << 48), std::nullopt);  // logical unit addressing
   EXPECT_EQ(decode_lun(uint64_t{0xc101} << 48), std::nullopt);  // extended: well known
   EXPECT_EQ(decode_lun(uint64_t{0x0001000100000000}), std::nullopt);
