@@ -27,11 +27,19 @@ inline constexpr size_t kSendIovs = 256;
 inline constexpr uint32_t kWindowMax = 128;
 inline constexpr uint32_t kWindowMin = 8;
 // Immediate commands in progress beyond the window (NOP and task management are answered at once and do not count).
-inline constexpr uint32_t kImmediateCommands = 16;
+inline constexpr uint32_t kImmediateCommands = 4;
 // Task management functions of one session that wait for their tasks to be gone.
 inline constexpr size_t kPendingTaskFunctions = 64;
 // Command objects of one session, those whose response waits for the socket included.
 inline constexpr uint32_t kSessionCommands = 2 * kWindowMax + kImmediateCommands;
+
+// A session may hold this part of its shard's general memory (1/n), at least the minimum (bytes): a host that does not
+// read, or does not send what it was asked for, must not take it all.
+inline constexpr size_t kSessionShare = 8;
+inline constexpr size_t kSessionShareMin = size_t{4} << 20;
+// A new session is granted a window for this part of the memory that is not promised yet (1/n), within the limits
+// above.
+inline constexpr size_t kWindowShare = 32;
 
 // Pieces (buffers of up to 256 KiB) that one command may hold: 2 MiB in flight hide the store's latency.
 inline constexpr size_t kPieces = 8;
@@ -46,6 +54,12 @@ inline constexpr int kReapRounds = 8;
 inline constexpr std::chrono::seconds kLoginTimeout{15};
 // After our last PDU we wait this long for the peer's FIN, so that a reset does not take the PDU from it.
 inline constexpr std::chrono::seconds kLingerTimeout{2};
+// An initiator that takes no answer, or sends none of the data it was asked for, for so long is gone; looked at every
+// so often.
+inline constexpr std::chrono::seconds kStallTimeout{30};
+inline constexpr std::chrono::seconds kStallCheck{5};
+// A peer that lost power says nothing: TCP finds out after idle + count * interval (seconds).
+inline constexpr int kKeepAliveIdle = 30, kKeepAliveInterval = 10, kKeepAliveCount = 3;
 // Connections in all, logged in or not.
 inline constexpr size_t kConnections = 4096;
 // Of those, not yet logged in.

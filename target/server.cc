@@ -2,6 +2,7 @@
 // hands each socket to the shard with the fewest sessions; everything after that happens on shards.
 #include "target/server.h"
 
+#include <netinet/tcp.h>
 #include <spdlog/spdlog.h>
 #include <sys/sysinfo.h>
 
@@ -36,6 +37,15 @@ uint64_t memory_per_shard(const ServerOptions& options) {
   sysinfo(&info);
   const uint64_t eighth = uint64_t{info.totalram} * info.mem_unit / 8 / options.shards;
   return std::clamp(eighth, kMemoryMin, kMemoryMax);
+}
+
+void keep_alive(TcpSocket& socket) {
+  const int fd = socket.native_handle();
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &limits::kKeepAliveIdle, sizeof(int));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &limits::kKeepAliveInterval, sizeof(int));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &limits::kKeepAliveCount, sizeof(int));
 }
 
 }  // namespace
@@ -175,7 +185,7 @@ void Server::Impl::accepted(Portal& portal, TcpSocket::native_handle_type fd, co
       return;
     }
     socket.set_option(asio::ip::tcp::no_delay(true), ec);
-    socket.set_option(asio::socket_base::keep_alive(true), ec);
+    keep_alive(socket);
     start_login(shard, std::move(socket), group, *context);
   });
 }

@@ -21,6 +21,7 @@ struct Piece : scsi::MediaIo {
   State state = State::free;
   bool held = false;    // its range is held on the logical unit: the session is gone, the write is not
   uint32_t filled = 0;  // media_out: bytes received
+  size_t general = 0;   // bytes of the session's share that the buffer takes, 0: promised memory
   backing::Buffer buffer;
 };
 
@@ -46,7 +47,7 @@ struct Command : scsi::Task {
   bool finishing = false;       // finish() was called
   bool no_answer = false;       // aborted by task management or by the end of the session
   bool waiting = false;         // in the shard's queue for buffers
-  bool stalled = false;         // a read in the connection's list of those that wait for the transmit queue
+  bool stalled = false;         // in the connection's list of those that wait for its own queue or memory
   bool parameter_data = false;  // data-out goes to Task::data, not to the media
   bool deferred = false;        // its answer waits for the end of data that is still arriving
   bool failed = false;          // the transport ended it: status and sense are set, wait for the store and respond

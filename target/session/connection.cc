@@ -67,6 +67,22 @@ void Connection::linger() {
   wait_readable();
 }
 
+void Connection::check_progress() {
+  const auto limit = static_cast<uint64_t>(std::chrono::nanoseconds(limits::kStallTimeout).count());
+  const uint64_t now = shard_.tick();
+  if (state_ == State::closed) return;
+  if (queued_ > 0 && now - last_sent_ns_ > limit) {
+    terminate("takes no answers");
+    return;
+  }
+  if (now - last_data_out_ns_ <= limit) return;
+  for (const Command* c : session_->table()) {
+    if (c == nullptr || c->outstanding_r2ts == 0) continue;
+    terminate("does not send the data that it was asked for");
+    return;
+  }
+}
+
 void Connection::terminate(const std::string& why) {
   if (state_ == State::closed) return;
   Burst burst(shard_);
@@ -84,6 +100,7 @@ void Connection::close_socket() {
   linger_timer_.cancel();
   socket_.close(ignored);
   orphans_ = session_->commands();
+  session_->keep_memory_for(orphans_);
   if (orphans_ > 0) self_ = shared_from_this();
   shard_.remove(*this);
 }

@@ -48,6 +48,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Shard's calls.
   void transmit();
   void resume(Command& command);  // memory may be there now
+  void check_progress();          // ends a connection whose peer has stalled for too long
 
   Session& session() { return *session_; }
   const std::string& peer() const { return peer_; }
@@ -130,6 +131,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void command_sent(Command& command);
   void release(Command& command);
   void leave_stalled(Command& command);
+  void stall(Command& command);
+  bool take_buffer(Command& command, Piece& piece, uint32_t size);
   struct Sent {
     Command* command;
     Piece* piece;
@@ -186,7 +189,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   size_t queued_bytes_ = 0;
   bool in_transmit_list_ = false;
   bool waiting_writable_ = false;
-  std::vector<Command*> stalled_reads_;  // waiting for the transmit queue to drain
+  std::vector<Command*> stalled_;  // waiting for the transmit queue to drain, or for this session's own memory
+  size_t general_bytes_ = 0;       // of the shard's general memory, held by this session
+  uint64_t last_sent_ns_ = 0;      // when the peer last took something, or the queue began to fill
+  uint64_t last_data_out_ns_ = 0;  // when data that was asked for last came, or was asked for
   uint32_t orphans_ = 0;
   bool ended_ = false;                // the session is over
   std::shared_ptr<Connection> self_;  // while orphans_ > 0 after the end

@@ -24,6 +24,10 @@ enum class LogoutReason : uint8_t { close_session = 0, close_connection = 1, rem
 void Connection::begin_pdu() {
   const Opcode opcode = bhs_.opcode();
   if (bhs_.total_ahs_length != 0 && opcode != Opcode::scsi_command) {
+    // A refused PDU has used its CmdSN all the same; Data-Out and SNACK have none.
+    const bool numbered = opcode == Opcode::nop_out || opcode == Opcode::text_request ||
+                          opcode == Opcode::task_management_request || opcode == Opcode::logout_request;
+    if (numbered && !accept_cmd_sn(as<NopOut>(bhs_).cmd_sn.value())) return;
     reject(RejectReason::invalid_pdu_field);
     return;
   }
@@ -182,6 +186,7 @@ void Connection::begin_data_out() {
   }
   pdu_command_ = command;
   out_sequence_ = sequence;
+  last_data_out_ns_ = shard_.now();
   if (!takes_data(*command)) {  // refused meanwhile: only the end of the sequence matters
     sequence->next_offset += std::min(bhs_.data_bytes(), sequence->end - sequence->next_offset);
     return;

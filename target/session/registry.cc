@@ -27,9 +27,12 @@ SessionRegistry::Admission SessionRegistry::admit(const SessionParameters& param
   entry.key = {parameters.initiator_name, parameters.isid, parameters.target_name, portal_group};
   entry.peer = peer;
   entry.discovery = parameters.discovery;
-  entry.shard = *std::min_element(shards_.begin(), shards_.end(), [](const Shard* a, const Shard* b) {
-    return a->sessions.load(std::memory_order_relaxed) < b->sessions.load(std::memory_order_relaxed);
-  });
+  const auto load = [](const Shard* shard) {
+    return std::pair(shard->short_of_memory.load(std::memory_order_relaxed),
+                     shard->sessions.load(std::memory_order_relaxed));
+  };
+  entry.shard = *std::min_element(shards_.begin(), shards_.end(),
+                                  [&](const Shard* a, const Shard* b) { return load(a) < load(b); });
   if (!parameters.discovery) {
     if (const auto old = by_port_.find(entry.key); old != by_port_.end()) entry.shard = sessions_.at(old->second).shard;
   }

@@ -18,7 +18,14 @@ Session::Session(SessionParameters session_parameters, uint16_t session_tsih, Sh
       shard_stats_(unit_stats_.size(), nullptr) {}
 
 Session::~Session() {
-  shard.pool().unreserve(reserved_bytes_);
+  keep_memory_for(0);
+}
+
+void Session::keep_memory_for(uint32_t commands) {
+  const size_t kept = std::min(reserved_bytes_, commands * backing::BufferPool::rounded(parameters.first_burst_length));
+  if (kept < reserved_bytes_) shard.short_of_memory.store(false, std::memory_order_relaxed);
+  shard.pool().unreserve(reserved_bytes_ - kept);
+  reserved_bytes_ = kept;
 }
 
 bool Session::reserve_window() {
@@ -27,9 +34,9 @@ bool Session::reserve_window() {
     return true;
   }
   const size_t per_command = backing::BufferPool::rounded(parameters.first_burst_length);
-  // Half of what is not promised yet, so that later sessions get a window too.
+  // A part of what is not promised yet, so that many later sessions get a window too.
   const backing::BufferPool& pool = shard.pool();
-  const size_t affordable = (pool.budget() - pool.reserved()) / 2 / per_command;
+  const size_t affordable = (pool.budget() - pool.reserved()) / limits::kWindowShare / per_command;
   const auto wanted = static_cast<uint32_t>(std::clamp<size_t>(affordable, limits::kWindowMin, limits::kWindowMax));
   // The immediate commands beyond the window carry data too.
   for (uint32_t window = wanted; window >= limits::kWindowMin; window /= 2) {
@@ -39,6 +46,7 @@ bool Session::reserve_window() {
     window_ = window;
     return true;
   }
+  shard.short_of_memory.store(true, std::memory_order_relaxed);
   return false;
 }
 

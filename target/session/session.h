@@ -34,6 +34,9 @@ class Session {
   // Grants a command window against memory for its unsolicited data; false when not even the smallest is left.
   bool reserve_window();
 
+  // The session has ended and this many commands are still in the store: the rest of its memory goes back.
+  void keep_memory_for(uint32_t commands);
+
   // RFC 7143 4.2.2.1: [ExpCmdSN, MaxCmdSN]. MaxCmdSN moves when a slot becomes free, and never back.
   uint32_t max_cmd_sn() const { return exp_cmd_sn + window_ - in_flight - 1; }
   uint32_t window() const { return window_; }

@@ -24,6 +24,7 @@ Shard::Shard(unsigned index, size_t memory_bytes, const backing::EngineOptions& 
       engine_(backing::make_engine(engine)),
       pool_(memory_bytes),
       engine_ready_(std::make_unique<Descriptor>(*context_, dup(engine_->wait_fd()))),
+      watch_timer_(std::make_unique<Timer>(*context_)),
       read_ahead_(new uint8_t[limits::kReadAhead]) {
   tick();
 }
@@ -32,6 +33,7 @@ Shard::~Shard() {
   join();
   connections_.clear();
   engine_ready_.reset();
+  watch_timer_.reset();
   context_.reset();
 }
 
@@ -40,6 +42,7 @@ void Shard::start() {
     pthread_setname_np(pthread_self(), ("shard" + std::to_string(index_)).c_str());
     engine_->flush();  // the engine belongs to the thread that first uses it
     wait_engine();
+    watch();
     run();
   });
 }
@@ -53,6 +56,17 @@ void Shard::run() {
     context_->poll();  // whatever else is ready comes first
     rest();
   }
+}
+
+// Peers that have stopped hold buffers and windows of others: nothing waits for them for ever.
+void Shard::watch() {
+  watch_timer_->expires_after(limits::kStallCheck);
+  watch_timer_->async_wait([this](ErrorCode ec) {
+    if (ec) return;
+    const auto connections = connections_;
+    for (const auto& connection : connections) connection->check_progress();
+    watch();
+  });
 }
 
 void Shard::pace(uint64_t pause_ns) {

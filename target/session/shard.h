@@ -58,7 +58,8 @@ class Shard {
   void remove(Connection& connection);
   const std::unordered_set<std::shared_ptr<Connection>>& connections() const { return connections_; }
 
-  std::atomic<uint32_t> sessions{0};  // for the choice of the least loaded shard
+  std::atomic<bool> short_of_memory{false};  // a login found no memory for its window: others are tried first
+  std::atomic<uint32_t> sessions{0};         // for the choice of the least loaded shard
 
  private:
   friend class Burst;
@@ -69,6 +70,7 @@ class Shard {
   void wait_engine();
   void run();
   void rest();
+  void watch();
 
   unsigned index_;
   // Ended by hand in the destructor: handlers that never ran own connections, which need everything else here.
@@ -76,6 +78,7 @@ class Shard {
   std::unique_ptr<backing::IoEngine> engine_;
   backing::BufferPool pool_;
   std::unique_ptr<Descriptor> engine_ready_;
+  std::unique_ptr<Timer> watch_timer_;
   std::unique_ptr<uint8_t[]> read_ahead_;
   std::thread thread_;
   uint64_t now_ = 0;

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "scsi/logical_unit.h"
 #include "target/limits.h"
@@ -260,12 +261,7 @@ bool Connection::prepare_burst(Command& c, uint32_t* length) {
     const uint32_t size = std::min(*length - ready, kPieceBytes);
     Piece* p = c.free_piece();
     if (p == nullptr) break;
-    p->buffer = shard_.pool().allocate(size);
-    if (!p->buffer) {
-      // With a sequence or a write under way there is an event to come back on; else the shard's queue brings us back.
-      if (ready == 0 && c.used_pieces == 0) shard_.wait_for_buffer(c);
-      break;
-    }
+    if (!take_buffer(c, *p, size)) break;
     p->state = Piece::State::filling;
     p->offset = c.solicited + ready;
     p->length = size;
@@ -296,6 +292,7 @@ void Connection::send_r2t(Command& c, uint32_t length) {
   r2t.desired_data_transfer_length = length;
   c.solicited += length;
   ++c.outstanding_r2ts;
+  last_data_out_ns_ = shard_.now();
   large_expected_ = large_expected_ || length >= limits::kLargeSegment;
 }
 
@@ -304,17 +301,12 @@ void Connection::send_r2t(Command& c, uint32_t length) {
 void Connection::issue_reads(Command& c) {
   while (c.issued < c.total && c.error == 0 && !c.no_answer && c.used_pieces < kReadPieces) {
     if (queued_bytes_ >= limits::kTransmitQueueBytes) {
-      if (!c.stalled) stalled_reads_.push_back(&c);
-      c.stalled = true;
+      stall(c);
       break;
     }
     const uint32_t length = round_up(std::min(c.total - c.issued, kPieceBytes), c.block_size);
     Piece* p = c.free_piece();
-    p->buffer = shard_.pool().allocate(length);
-    if (!p->buffer) {
-      if (c.used_pieces == 0) shard_.wait_for_buffer(c);
-      break;
-    }
+    if (!take_buffer(c, *p, length)) break;
     p->offset = c.issued;
     p->length = length;
     p->data = p->buffer.data();
@@ -398,8 +390,34 @@ void Connection::piece_finished(Command& c, Piece& p) {
   }
 }
 
+// General memory for a piece. False: none now. A command with pieces has events of its own to come back on; another one
+// comes back when its session gives memory back, or in the shard's queue.
+bool Connection::take_buffer(Command& c, Piece& p, uint32_t size) {
+  const size_t bytes = backing::BufferPool::rounded(size);
+  const size_t share = std::max(shard_.pool().budget() / limits::kSessionShare, limits::kSessionShareMin);
+  if (general_bytes_ + bytes > share) {
+    if (c.used_pieces == 0) stall(c);
+    return false;
+  }
+  p.buffer = shard_.pool().allocate(size);
+  if (!p.buffer) {
+    if (c.used_pieces == 0) shard_.wait_for_buffer(c);
+    return false;
+  }
+  p.general = bytes;
+  general_bytes_ += bytes;
+  return true;
+}
+
+void Connection::stall(Command& c) {
+  if (!c.stalled) stalled_.push_back(&c);
+  c.stalled = true;
+}
+
 void Connection::release_piece(Command& c, Piece& p) {
   p.buffer.release();
+  general_bytes_ -= std::exchange(p.general, 0);
+  if (!stalled_.empty()) wake_transmit();
   p.state = Piece::State::free;
   --c.used_pieces;
 }

@@ -42,7 +42,7 @@ TransmitPdu& Connection::queue_pdu(Opcode opcode) {
   TransmitPdu& pdu = ring_[(head_ + queued_) & (ring_.size() - 1)];
   pdu = TransmitPdu{};
   pdu.bhs.opcode_byte = static_cast<uint8_t>(opcode);
-  ++queued_;
+  if (queued_++ == 0) last_sent_ns_ = shard_.now();
   queued_bytes_ += kBhsLength;
   wake_transmit();
   return pdu;
@@ -65,7 +65,7 @@ void Connection::fill_status_sn(TransmitPdu& pdu) {
 }
 
 void Connection::wake_transmit() {
-  if (in_transmit_list_) return;
+  if (in_transmit_list_ || state_ == State::closed) return;
   in_transmit_list_ = true;
   shard_.want_transmit(*this);
 }
@@ -176,11 +176,11 @@ void Connection::transmit() {
     linger();
     return;
   }
-  if (!stalled_reads_.empty()) {
+  if (!stalled_.empty()) {
     std::vector<Command*> turn;
-    turn.swap(stalled_reads_);
+    turn.swap(stalled_);
     for (Command* c : turn) c->stalled = false;
-    for (Command* c : turn) issue_reads(*c);
+    for (Command* c : turn) resume(*c);
   }
   wait_readable();
 }
@@ -223,7 +223,7 @@ bool Connection::send_some() {
     terminate(std::strerror(errno));
     return false;
   }
-  shard_.tick();
+  last_sent_ns_ = shard_.tick();
   const auto sent = static_cast<size_t>(n);
   advance_queue(sent);
   return sent == bytes;
@@ -284,11 +284,11 @@ void Connection::release(Command& c) {
   session_->give_back(c);
 }
 
-// A read that waits for the queue to drain may get on by itself meanwhile: when it ends, nothing may point to it.
+// A command that waits here may get on by itself meanwhile: when it ends, nothing may point to it.
 void Connection::leave_stalled(Command& c) {
   if (!c.stalled) return;
   c.stalled = false;
-  std::erase(stalled_reads_, &c);
+  std::erase(stalled_, &c);
 }
 
 void Connection::clear_transmit_queue() {
