@@ -13,7 +13,6 @@
 #include "target/asio.h"
 #include "target/login/login.h"
 #include "target/proto/pdu.h"
-#include "target/session/pace.h"
 #include "target/session/session.h"
 
 namespace zvolt::iscsi {
@@ -162,7 +161,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Receive receive_ = Receive::header;
   Sink sink_ = Sink::discard;
   bool waiting_readable_ = false;
-  Pace pace_;
   bool large_expected_ = false;
   uint32_t header_have_ = 0;
   uint32_t header_need_ = kBhsLength;

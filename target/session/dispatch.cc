@@ -149,7 +149,6 @@ void Connection::begin_scsi_command() {
   c.engine = &shard_.engine();
   c.advanced = &Connection::on_advanced;
   c.stamps.received = shard_.now();
-  pace_.command(pdu.exp_stat_sn.value());
 
   const uint32_t immediate_bytes = bhs_.data_bytes();
   const bool final = bhs_.final();

@@ -31,14 +31,12 @@ bool Connection::may_read() const {
 
 void Connection::on_readable() {
   Burst burst(shard_);
-  pace_.begin(stat_sn_);
   size_t budget = limits::kReceiveBudget;
   while (budget > 0 && may_read()) {
     const size_t got = receive_once(budget);
     if (got == 0) break;
     budget -= std::min(budget, got);
   }
-  if (pace_.commands() > 0) shard_.pace(large_expected_ ? 0 : pace_.end(shard_.now()));
   wait_readable();
 }
 

@@ -1,7 +1,6 @@
 // See shard.h.
 #include "target/session/shard.h"
 
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,12 +11,6 @@
 #include "target/session/connection.h"
 
 namespace zvolt::iscsi {
-
-namespace {
-// After a burst of a connection that waits for its answers, the shard does not rest for this long (ns): such a
-// connection would wait with it.
-constexpr uint64_t kUrgentNs = 1'000'000;
-}  // namespace
 
 Shard::Shard(unsigned index, size_t memory_bytes, const backing::EngineOptions& engine)
     : index_(index),
@@ -43,19 +36,9 @@ void Shard::start() {
     engine_->flush();  // the engine belongs to the thread that first uses it
     wait_engine();
     watch();
-    run();
+    auto keep = asio::make_work_guard(*context_);
+    context_->run();
   });
-}
-
-void Shard::run() {
-  // Pauses are tens of microseconds: the default slack of 50 us would double them.
-  prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
-  auto keep = asio::make_work_guard(*context_);
-  while (context_->run_one() > 0) {
-    if (pause_ns_ == 0) continue;
-    context_->poll();  // whatever else is ready comes first
-    rest();
-  }
 }
 
 // Peers that have stopped hold buffers and windows of others: nothing waits for them for ever.
@@ -67,23 +50,6 @@ void Shard::watch() {
     for (const auto& connection : connections) connection->check_progress();
     watch();
   });
-}
-
-void Shard::pace(uint64_t pause_ns) {
-  if (pause_ns == 0) {
-    urgent_until_ = now_ + kUrgentNs;
-  } else if (pause_ns_ == 0 || pause_ns < pause_ns_) {
-    pause_ns_ = pause_ns;
-  }
-}
-
-// All that was ready is done. While this thread sleeps outside epoll_wait, what arrives wakes nobody, and that is the
-// point: a busy initiator does not pay for a wake-up per command. Not with I/O under way, whose end nobody would see.
-void Shard::rest() {
-  const uint64_t pause = std::exchange(pause_ns_, 0);
-  if (pause == 0 || now_ < urgent_until_ || engine_->in_flight() != 0) return;
-  const timespec t{0, static_cast<long>(pause)};
-  nanosleep(&t, nullptr);
 }
 
 void Shard::stop() {

@@ -43,9 +43,6 @@ class Shard {
   // This connection has answers to send at the end of the burst.
   void want_transmit(Connection& connection);
 
-  // A connection's burst had commands and may wait this long for more (0: not at all), see pace.h.
-  void pace(uint64_t pause_ns);
-
   // Commands that could not get a buffer, served in order when memory comes back.
   void wait_for_buffer(Command& command);
   void forget_waiter(Command& command);
@@ -68,8 +65,6 @@ class Shard {
   bool transmit_pending();
   bool serve_waiters();
   void wait_engine();
-  void run();
-  void rest();
   void watch();
 
   unsigned index_;
@@ -83,8 +78,6 @@ class Shard {
   std::thread thread_;
   uint64_t now_ = 0;
   int depth_ = 0;
-  uint64_t pause_ns_ = 0;      // the shortest pause that a connection proposed since the last rest()
-  uint64_t urgent_until_ = 0;  // no rest before: a connection that waits for its answers was served a moment ago
   std::vector<Connection*> transmitters_, transmitting_;
   std::vector<Command*> waiters_;
   std::vector<std::unique_ptr<Command>> commands_;
