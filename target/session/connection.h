@@ -100,6 +100,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void command_pdu_done();
   void release_pieces(Command& command);
   void store_ready_pieces(Command& command);
+  void take_as_parameters(Command& command);
   DataSequence* find_sequence(const DataOut& pdu, Command** command);
   uint8_t* out_target(Command& command, uint32_t offset, size_t* size);
   void out_arrived(Command& command, uint32_t offset, size_t size);

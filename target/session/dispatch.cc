@@ -265,7 +265,10 @@ void Connection::end_logout() {
   if (response != 0) return;
   // The session ends: nothing more is answered after this PDU, and the socket closes behind it.
   for (size_t i = 0; i < session_->table().size(); ++i)
-    if (Command* c = session_->table()[i]; c != nullptr && !c->responded) abort_command(*c);
+    if (Command* c = session_->table()[i]; c != nullptr && !c->responded) {
+      hold(*c);  // the next session may be quicker than the end of this one
+      abort_command(*c);
+    }
   state_ = State::closing;
 }
 

@@ -74,9 +74,13 @@ void Connection::proceed(Command& c) {
       return;
     case scsi::Phase::media_out:
     case scsi::Phase::data_out:
-      // Only after a start() that had to wait: what has arrived meanwhile goes to the store now.
+      // Only after a start() that had to wait: what has arrived meanwhile goes where it belongs now.
       c.total = static_cast<uint32_t>(std::min<uint64_t>(c.expected_out, c.transfer_length));
-      store_ready_pieces(c);
+      if (c.phase == scsi::Phase::media_out) {
+        store_ready_pieces(c);
+      } else {
+        take_as_parameters(c);
+      }
       check_out_complete(c);
       return;
   }
@@ -151,6 +155,20 @@ void Connection::store_ready_pieces(Command& c) {
     if (p.state == Piece::State::ready) submit_piece(c, p);
   }
   c.received = std::min(c.received, c.total);
+}
+
+// What a held command has received into its piece turned out to be parameter data (a WRITE SAME's block): it must never
+// reach the medium as if it were the media range.
+void Connection::take_as_parameters(Command& c) {
+  c.parameter_data = true;
+  c.data.resize(c.total);
+  Piece& p = c.first;
+  if (p.state != Piece::State::free) {
+    std::copy_n(p.data, std::min(p.filled, c.total), c.data.data());
+    release_piece(c, p);
+  }
+  c.received = std::min(c.received, c.total);
+  c.solicited = std::min(c.solicited, c.total);
 }
 
 DataSequence* Connection::find_sequence(const DataOut& pdu, Command** command) {
