@@ -22,6 +22,8 @@ enum class IoKind : uint8_t { read, write, flush, write_zeroes, discard, allocat
 
 // What a store is made of. All in bytes. Constant after open, except that the size is read by size_bytes().
 struct Geometry {
+  bool operator==(const Geometry&) const = default;
+
   uint32_t logical_block = 512;      // the smallest unit that is written atomically; a power of two
   uint32_t physical_block = 512;     // a write smaller than this costs a read-modify-write (a zvol: volblocksize)
   uint32_t optimal_io = 0;           // best transfer size, 0 when unknown
@@ -41,6 +43,7 @@ struct IoRequest {
   // --- set by the caller, left alone until completion ---
   IoKind kind = IoKind::read;
   bool fua = false;            // write, write_zeroes, discard: durable before completion
+  bool spare_holes = false;    // write_zeroes: what reads as zeros already is not written (a hole stays a hole)
   uint64_t offset = 0;         // bytes
   uint64_t length = 0;         // bytes; flush: ignored (everything)
   const iovec* iov = nullptr;  // read, write: sum of iov_len == length; never null when length > 0
@@ -69,6 +72,15 @@ struct IoRequest {
   uint8_t retries = 0;                 // engine's: EINTR, EAGAIN
 };
 
+// What a store counted since it was opened. Sums of relaxed counters: exact when nothing is in flight.
+struct StoreCounters {
+  uint64_t rmw = 0;  // writes and zeroes of parts of an io_alignment block: read-modify-writes of ours
+  uint64_t partial_writes =
+      0;                       // writes that cover a physical block (volblock) in part: the device's read-modify-writes
+  uint64_t merged_writes = 0;  // writes that reached the device as part of a larger one
+  uint64_t space_retries = 0;  // zeroes tried once more after ENOSPC
+};
+
 enum class Submitted : uint8_t {
   done,     // finished before submit() returned: look at `error`; `done` is not and will not be called
   pending,  // `done` will be called once, later, on this shard, never from inside submit()
@@ -86,16 +98,20 @@ class BlockStore {
   //                      aligned to io_alignment are allowed: the store does an atomic read-modify-write of the edges.
   //   flush              every write that completed before the flush was submitted is durable. A failed flush is never
   //                      forgotten: later flushes fail too until the store was reopened.
-  //   write_zeroes       range reads as zeros; may or may not keep space allocated.
+  //   write_zeroes       range reads as zeros; may or may not keep space allocated. With spare_holes nothing is
+  //                      allocated where zeros are read already, and a followed zvol tries ENOSPC once more, later.
   //   discard            the store may free the range. What stays allocated keeps its data, unless discard_zeroes, in
   //                      which case whole granules read as zeros. Partly covered granules are left as they were.
   //   allocation_status  extent at offset: mapped (data) or not (hole). A store that cannot know says mapped.
+  // ENOMEDIUM: not there now, may come back (followed_store.h).
   // ENOSPC, EDQUOT: no space. EROFS, EPERM: read only. ENODEV, ENXIO: the device is gone. EAGAIN, ENOMEM: try later.
   virtual Submitted submit(IoRequest& request, IoEngine& engine) = 0;
 
   virtual const Geometry& geometry() const = 0;
   virtual uint64_t size_bytes() const = 0;          // any thread; follows a resize
   virtual const std::string& describe() const = 0;  // for logs: "file /srv/a.img (O_DIRECT)"
+
+  virtual StoreCounters counters() const { return {}; }  // any thread
 
   // Looks at the backing once more (BLKGETSIZE64, fstat). Returns the size. May block: not on a shard thread.
   virtual Result<uint64_t> refresh_size() { return size_bytes(); }
