@@ -28,6 +28,7 @@ class Loader {
   Loader(const std::string& file, const LoadOptions& options, Loaded& out)
       : context_(file, options, out), config_(out.config) {
     config_.file = file;
+    config_.files = {file};
   }
 
   void load(const Node& root) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,12 +45,44 @@ struct FaultRule {
   int error = 5;  // errno
 };
 
+// How a store that is missing is made, and how large it is to be. A store that exists keeps everything but its size and
+// the ZFS properties that are named here. Never destroys.
+struct Provision {
+  std::optional<uint64_t> size;  // bytes; absent only beside clone_from: then the snapshot's
+  uint64_t volblocksize = 0;     // zvol: bytes, 0 = what ZFS chooses
+  // zvol: reserve no space. Default false as `zfs create -V`: a pool that runs full then fails a creation, not the
+  // writes of every host. Files are always sparse; a clone shares its snapshot's blocks: both are true here.
+  bool sparse = false;
+  std::map<std::string, std::string> properties;  // zvol: further ZFS properties, set at creation and when edited
+  std::string clone_from;                         // zvol: pool/path@snapshot
+  bool allow_shrink = false;                      // an edit to a smaller size cuts the end off; else it is refused
+  Location where;
+};
+
+// Rate limits of a volume, over all its sessions; enforced by delay. 0 = unlimited.
+struct Limit {
+  uint64_t iops = 0;       // commands that read or write, per second
+  uint64_t bandwidth = 0;  // bytes per second, both directions together
+  unsigned burst_ms =
+      1000;  // after idleness that much of the limit may be used at once: 1000 ms of 500 IOPS are 500 ops
+  bool unlimited() const { return iops == 0 && bandwidth == 0; }
+  bool operator==(const Limit&) const = default;
+};
+
+// How long an absent device answers "becoming ready" (02/04/01) before it counts as lost (04/3E/01), unless
+// `wait_for_device` says otherwise. Linux and Windows retry until their own timeouts (30 s to 3 min per command, then
+// the file system sees an error); ESXi and clustered hosts wait longer and take the loss as permanent, which is what
+// the time must outlast: a pool that is exported, moved and imported by hand, or a slow import after a power cut.
+inline constexpr unsigned kDefaultNotReadySeconds = 300;
+
 struct Volume {
   std::string name;
   StoreKind kind = StoreKind::file;
-  std::string path;                        // file, device; zvol: pool/path
-  uint64_t size = 0;                       // memory, null
-  std::optional<uint64_t> provision_size;  // file: create sparse with this size when missing
+  std::string path;                    // file, device; zvol: pool/path
+  uint64_t size = 0;                   // memory, null
+  std::optional<Provision> provision;  // file, zvol
+  Limit limit;
+  unsigned not_ready_seconds = kDefaultNotReadySeconds;
   uint32_t block_size = 512;
   uint32_t physical_block_size = 0;  // 0 auto; volblocksize is UINT32_MAX
   Sync sync = Sync::standard;
@@ -84,6 +117,7 @@ struct Target {
 
 struct Config {
   std::string file;
+  std::vector<std::string> files;  // `file` and what it includes, each once, in the order they were read
   std::vector<Listen> listen;
   std::string state_dir = "/var/lib/zvolt";
   unsigned threads = 0;  // 0 = auto: one per core

@@ -93,7 +93,7 @@ void read_provision(Context& context, const MapReader& map, Volume& volume) {
   }
   const auto size = provision.number("size");
   if (!size) return;
-  volume.provision_size = *size;
+  volume.provision = Provision{.size = *size, .sparse = true, .where = context.at(*node)};
   check_multiple(context, provision, "size", *size, volume.block_size);
 }
 

@@ -47,7 +47,7 @@ Result<StorePtr> open_plain(const config::Volume& volume) {
     case config::StoreKind::file:
       return backing::open_file({.path = volume.path,
                                  .read_only = volume.read_only,
-                                 .provision_size = volume.provision_size.value_or(0),
+                                 .provision_size = volume.provision ? volume.provision->size.value_or(0) : 0,
                                  .force = volume.force});
     case config::StoreKind::device:
     case config::StoreKind::zvol:

@@ -30,7 +30,8 @@ TEST(Examples, QuickstartIsOneFileOnLoopback) {
   EXPECT_EQ(config.listen[0].address, "127.0.0.1");
   ASSERT_EQ(config.volumes.size(), 1u);
   EXPECT_EQ(config.volumes[0].kind, StoreKind::file);
-  EXPECT_EQ(config.volumes[0].provision_size, uint64_t{1} << 30);
+  ASSERT_TRUE(config.volumes[0].provision);
+  EXPECT_EQ(config.volumes[0].provision->size, uint64_t{1} << 30);
   EXPECT_EQ(config.volumes[0].name, "quickstart.img");
   ASSERT_EQ(config.targets.size(), 1u);
   EXPECT_EQ(config.targets[0].luns[0].volume, "quickstart.img");
