@@ -8,6 +8,7 @@
 
 #include <sys/uio.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -48,6 +49,8 @@ struct IoRequest {
   uint64_t length = 0;         // bytes; flush: ignored (everything)
   const iovec* iov = nullptr;  // read, write: sum of iov_len == length; never null when length > 0
   uint32_t iov_count = 0;
+  // write_zeroes, discard: once it says true the rest is left undone (ECANCELED). Null: never.
+  const std::atomic<bool>* cancel = nullptr;
   Done done = nullptr;      // called on the submitting shard when submit() returned pending
   void* context = nullptr;  // the caller's
 
@@ -67,6 +70,9 @@ struct IoRequest {
   iovec single{};                      // a place for a one-entry iov; the caller may use it for its own
   iovec rest{};                        // engine's: the unfinished part of one iov after a short transfer
   uint64_t scratch[2] = {0, 0};        // store's
+  bool again = false;                  // work's: call it once more, after others had their turn
+  bool merged = false;                 // engine's: went to the kernel as part of a larger write
+  bool retried = false;                // store's: false whenever the caller has the request
   int fd = -1;                         // engine's
   uint8_t stage = 0;                   // engine's: transfer or sync
   uint8_t retries = 0;                 // engine's: EINTR, EAGAIN

@@ -25,8 +25,6 @@ namespace zvolt::backing {
 namespace {
 
 constexpr mode_t kNewFileMode = 0600;  // a volume is nobody else's to read
-// fallocate runs to its end once begun: pieces keep one call, and the inode lock it holds, short.
-constexpr uint64_t kRangePiece = uint64_t{256} << 20;  // bytes
 // Alignment of O_DIRECT where the kernel does not say: right everywhere, if not always the finest.
 constexpr uint32_t kSafeAlignment = 4096;
 
@@ -45,15 +43,11 @@ class FileStore final : public FdStore {
 };
 
 int FileStore::allocate(int mode, uint64_t offset, uint64_t length) const {
-  for (uint64_t done = 0; done < length; done += kRangePiece) {
-    const uint64_t piece = std::min(kRangePiece, length - done);
-    int rc;
-    do {
-      rc = fallocate(fd(), mode | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset + done), static_cast<off_t>(piece));
-    } while (rc != 0 && errno == EINTR);
-    if (rc != 0) return errno;
-  }
-  return 0;
+  int rc;
+  do {
+    rc = fallocate(fd(), mode | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(length));
+  } while (rc != 0 && errno == EINTR);
+  return rc == 0 ? 0 : errno;
 }
 
 // Zeros that keep their space first, then a hole (reads as zeros too), then written zeros.

@@ -17,10 +17,14 @@ namespace zvolt::backing {
 
 class FlushCombiner {
  public:
+  explicit FlushCombiner(int sticky_error = 0) : sticky_(sticky_error) {}
+
   // `request` completes through its step or done when everything written before now is durable. `done` is returned
   // only for a flush that fails at once because an earlier one failed.
   Submitted submit(IoRequest& request, IoEngine& engine, int fd);
 
+  // For a store that knows why syncs failed: nothing was lost (the device refused while it was read-only).
+  void forgive() { sticky_.store(0, std::memory_order_release); }
   int sticky_error() const { return sticky_.load(std::memory_order_acquire); }
   uint64_t syncs() const { return syncs_.load(std::memory_order_relaxed); }  // handed to engines so far
 
@@ -37,7 +41,7 @@ class FlushCombiner {
   RequestList waiting_;         // served by the next
   IoRequest sync_;
   int fd_ = -1;
-  std::atomic<int> sticky_{0};
+  std::atomic<int> sticky_;
   std::atomic<uint64_t> syncs_{0};
 };
 

@@ -122,7 +122,10 @@ void OrderedOp::main() {
     io_.iov_count = parent_.iov_count;
     return engine_.queue(io_, store_.fd());
   }
+  io_.spare_holes = parent_.spare_holes;
+  io_.cancel = parent_.cancel;
   std::copy(std::begin(parent_.scratch), std::end(parent_.scratch), std::begin(io_.scratch));
+  FdStore::plan_change(io_);
   engine_.offload(io_, &FdStore::change_on_worker);
 }
 
@@ -144,11 +147,13 @@ void OrderedOp::finish() {
   const std::unique_ptr<OrderedOp> self(this);
   if (holding_) store_.gate().release(hold_);
   if (entered_) store_.gate().leave(engine_);
+  if (!aligned_ && parent_.kind != IoKind::read) store_.tally().add(engine_, StoreTally::kRmw);
+  if (io_.merged) store_.tally().add(engine_, StoreTally::kMergedWrites);
   parent_.error = io_.error;
   if (io_.error != 0) parent_.error_offset = std::max(parent_.offset, io_.error_offset);
   if (parent_.kind == IoKind::read) {
     if (parent_.error == 0) copy(false);
-    return parent_.done(parent_);
+    return store_.end(parent_);
   }
   store_.complete_change(parent_, engine_);
 }

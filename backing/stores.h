@@ -34,7 +34,8 @@ struct FileOptions {
 struct DeviceOptions {
   std::string path;
   bool read_only = false;
-  bool force = false;  // after kForceWait open it although it is mounted or claimed
+  bool force = false;  // after force_wait open it although it is mounted or claimed
+  std::chrono::milliseconds force_wait = kForceWait;
   std::chrono::milliseconds busy_wait = kBusyWait;
 };
 

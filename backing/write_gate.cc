@@ -1,70 +1,34 @@
 // See write_gate.h.
 #include "backing/write_gate.h"
 
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 
 namespace zvolt::backing {
 
-namespace {
-
-bool membarrier(int command) {
-  return syscall(SYS_membarrier, command, 0, 0) == 0;
-}
-
-// ThreadSanitizer cannot see membarrier's ordering but needs none: all of it is between atomics.
-bool membarrier_works() {
-  static const bool works = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-  return works;
-}
-
-}  // namespace
-
-WriteGate::WriteGate() : asymmetric_(membarrier_works()) {}
-
-void WriteGate::add(const IoEngine& engine, int64_t delta) {
-  std::atomic<int64_t>& count = counters_[engine.slot()].in_flight;
-  if (asymmetric_ && engine.slot() < IoEngine::kSlots) {
-    count.store(count.load(std::memory_order_relaxed) + delta, std::memory_order_release);  // this shard's alone
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // the switch's membarrier does the rest
-  } else {
-    count.fetch_add(delta, std::memory_order_seq_cst);
-  }
-}
-
 bool WriteGate::enter(const IoEngine& engine) {
-  add(engine, 1);
+  untracked_.add(engine, 1);
   if (state_.load(std::memory_order_seq_cst) == kUntracked) return true;
   leave(engine);
   return false;
 }
 
 void WriteGate::leave(const IoEngine& engine) {
-  add(engine, -1);
+  untracked_.add(engine, -1);
   if (state_.load(std::memory_order_seq_cst) == kSwitching) check_drained();
-}
-
-bool WriteGate::drained() const {
-  // A write enters and leaves on one shard, so each counter stands for itself.
-  return std::all_of(counters_.begin(), counters_.end(),
-                     [](const Counter& c) { return c.in_flight.load(std::memory_order_seq_cst) == 0; });
 }
 
 void WriteGate::begin_switch_locked() {
   if (state_.load(std::memory_order_relaxed) != kUntracked) return;
   state_.store(kSwitching, std::memory_order_seq_cst);
-  if (asymmetric_) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+  untracked_.fence();
 }
 
 bool WriteGate::settled(IoRequest& waiter) {
   if (state_.load(std::memory_order_acquire) == kTracked) return true;
   const std::lock_guard lock(switch_mutex_);
   begin_switch_locked();
-  if (state_.load(std::memory_order_relaxed) == kSwitching && drained())
+  if (state_.load(std::memory_order_relaxed) == kSwitching && untracked_.zero())
     state_.store(kTracked, std::memory_order_seq_cst);
   if (state_.load(std::memory_order_relaxed) == kTracked) return true;
   switch_waiters_.push_back(&waiter);
@@ -75,7 +39,7 @@ void WriteGate::check_drained() {
   std::vector<IoRequest*> ready;
   {
     const std::lock_guard lock(switch_mutex_);
-    if (state_.load(std::memory_order_relaxed) == kSwitching && drained()) {
+    if (state_.load(std::memory_order_relaxed) == kSwitching && untracked_.zero()) {
       state_.store(kTracked, std::memory_order_seq_cst);
     }
     // A writer that looked in while the switch began may be the last to leave: whoever sees it drained lets all go.

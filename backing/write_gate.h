@@ -7,8 +7,7 @@
 // (callers order those), a read-modify-write has it alone. The change of mode waits for the untracked writes in flight,
 // so no write can lie between the read and the write of a read-modify-write unseen.
 //
-// The flag and the counters need a store-load barrier on both sides. The writing side is hot and the switch happens
-// once, so the switch pays for both (membarrier); where the kernel refuses membarrier the hot side uses seq_cst.
+// The counters, and the barrier between them and the flag: shard_count.h.
 #pragma once
 
 #include <array>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "backing/io_engine.h"
+#include "backing/shard_count.h"
 
 namespace zvolt::backing {
 
@@ -32,8 +32,6 @@ struct Hold {
 
 class WriteGate {
  public:
-  WriteGate();
-
   // Untracked mode: true, and leave() must follow on the same shard. False: take a Hold.
   bool enter(const IoEngine& engine);
   void leave(const IoEngine& engine);
@@ -52,12 +50,8 @@ class WriteGate {
  private:
   static constexpr unsigned kStripes = 64;      // bits of Hold::missing
   static constexpr unsigned kRegionShift = 20;  // 1 MiB of the store to a stripe: most requests touch one
-  static constexpr unsigned kCounters = IoEngine::kSlots + 1;  // the last is shared by engines without a number
 
   enum State : int { kUntracked, kSwitching, kTracked };
-  struct alignas(64) Counter {
-    std::atomic<int64_t> in_flight{0};
-  };
   struct alignas(64) Stripe {
     std::mutex mutex;
     std::vector<Hold*> active;
@@ -66,15 +60,12 @@ class WriteGate {
 
   static uint64_t stripes_of(const Hold& hold);
   static bool conflict(const std::vector<Hold*>& holds, size_t count, const Hold& hold);
-  void add(const IoEngine& engine, int64_t delta);
-  bool drained() const;
   void begin_switch_locked();
   void check_drained();
   static void grant(Stripe& stripe, uint64_t bit, std::vector<Hold*>& granted);
 
   std::atomic<int> state_{kUntracked};
-  const bool asymmetric_;  // membarrier works
-  std::array<Counter, kCounters> counters_;
+  ShardCount untracked_;  // writes in flight that hold no range
   std::array<Stripe, kStripes> stripes_;
   std::mutex switch_mutex_;
   std::vector<IoRequest*> switch_waiters_;  // guarded by switch_mutex_

@@ -49,7 +49,12 @@ class MockEngine final : public IoEngine {
     const Call call = calls.front();
     calls.pop_front();
     call.request->error = error;
-    if (call.work != nullptr && error == 0) call.work(*call.request);
+    if (call.work != nullptr && error == 0) {
+      do {
+        call.request->again = false;
+        call.work(*call.request);
+      } while (call.request->again);
+    }
     ready_.push_back(call.request);
     reap(SIZE_MAX);
   }
