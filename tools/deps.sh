@@ -2,7 +2,7 @@
 # The one list of Debian packages that zvolt needs, and their installer. Called by tools/quickstart.sh and tools/test.sh;
 # by hand: `tools/deps.sh` installs everything, `tools/deps.sh --list [GROUP...]` prints the names.
 # Groups: build (compile and link, tests included), run (initiators for tests and quickstart), check (lint and test runners),
-# all (the default).
+# all (these three, the default); vm (virtual machines of tests/vm, which asks for it itself).
 # Quiet when nothing is missing. Never asks a question. On a system without apt it prints the list and goes on: CMake
 # then says what it cannot find.
 set -euo pipefail
@@ -38,9 +38,16 @@ check_packages=(
   procps
   util-linux        # losetup
 )
+vm_packages=(
+  qemu-system-x86
+  cpio
+  kmod              # depmod, modprobe: which modules the guest needs
+  libelf1           # what kernel modules are built with links it
+  python3
+)
 
 usage() {
-  echo "usage: tools/deps.sh [--list] [build|run|check|all]..."
+  echo "usage: tools/deps.sh [--list] [build|run|check|all|vm]..."
 }
 
 # Boost 1.81 or newer: Debian 12 has it under its own name beside an older default.
@@ -61,7 +68,7 @@ groups=()
 for argument in "$@"; do
   case $argument in
     --list) list=yes ;;
-    build | run | check) groups+=("$argument") ;;
+    build | run | check | vm) groups+=("$argument") ;;
     all) groups+=(build run check) ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
@@ -83,6 +90,7 @@ wanted() {
         ;;
       run) printf '%s\n' "${run_packages[@]}" ;;
       check) printf '%s\n' "${check_packages[@]}" ;;
+      vm) printf '%s\n' "${vm_packages[@]}" ;;
     esac
   done | sort -u
 }
