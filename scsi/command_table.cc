@@ -28,6 +28,7 @@ constexpr Usage usage_lba16(uint8_t opcode, uint8_t b1) {
 
 using enum CdbFormat;
 constexpr int16_t kNone = kNoServiceAction;
+constexpr uint8_t kAttach = kBypassesAttention | kWithoutMedium;
 constexpr OpClass kRead = OpClass::read, kWrite = OpClass::write, kFlush = OpClass::flush, kOther = OpClass::other;
 
 // Ascending by operation code and service action: the index below and the all-commands report count on it.
@@ -35,14 +36,14 @@ constexpr CommandEntry kTable[] = {
     // TEST UNIT READY
     {0x00, kNone, plain6, kOther, kNoFlags, test_unit_ready, nullptr, usage6(0x00, 0, 0, 0, 0)},
     // REQUEST SENSE
-    {0x03, kNone, length6, kOther, kBypassesAttention, request_sense, nullptr, usage6(0x03, 0x01, 0, 0, 0xff)},
+    {0x03, kNone, length6, kOther, kAttach, request_sense, nullptr, usage6(0x03, 0x01, 0, 0, 0xff)},
     // READ(6), WRITE(6)
     {0x08, kNone, lba6, kRead, kNoFlags, read_media, nullptr, usage6(0x08, 0x1f, 0xff, 0xff, 0xff)},
     {0x0a, kNone, lba6, kWrite, kWrites, write_media, nullptr, usage6(0x0a, 0x1f, 0xff, 0xff, 0xff)},
     // INQUIRY
-    {0x12, kNone, length6_wide, kOther, kBypassesAttention, inquiry, nullptr, usage6(0x12, 0x03, 0xff, 0xff, 0xff)},
+    {0x12, kNone, length6_wide, kOther, kAttach, inquiry, nullptr, usage6(0x12, 0x03, 0xff, 0xff, 0xff)},
     // MODE SENSE(6)
-    {0x1a, kNone, length6, kOther, kNoFlags, mode_sense_6, nullptr, usage6(0x1a, 0x08, 0xff, 0xff, 0xff)},
+    {0x1a, kNone, length6, kOther, kWithoutMedium, mode_sense_6, nullptr, usage6(0x1a, 0x08, 0xff, 0xff, 0xff)},
     // START STOP UNIT
     {0x1b, kNone, plain6, kOther, kNoFlags, start_stop_unit, nullptr, usage6(0x1b, 0, 0, 0, 0xf5)},
     // READ CAPACITY(10)
@@ -69,7 +70,7 @@ constexpr CommandEntry kTable[] = {
      kNone,
      length10,
      kOther,
-     kNoFlags,
+     kWithoutMedium,
      mode_sense_10,
      nullptr,
      {0x5a, 0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff, kNaca}},
@@ -97,7 +98,7 @@ constexpr CommandEntry kTable[] = {
      kNone,
      length12,
      kOther,
-     kBypassesAttention,
+     kAttach,
      report_luns,
      nullptr,
      {0xa0, 0, 0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, kNaca}},
@@ -106,7 +107,7 @@ constexpr CommandEntry kTable[] = {
      0x0c,
      length12,
      kOther,
-     kNoFlags,
+     kWithoutMedium,
      report_supported_operation_codes,
      nullptr,
      {0xa3, 0x1f, 0x87, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, kNaca}},

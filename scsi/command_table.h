@@ -19,6 +19,7 @@ enum CommandFlag : uint8_t {
   kWrites = 1,             // changes the medium: refused with 07/27/00 on a read-only unit, before any parameter check
   kBypassesAttention = 2,  // is processed, and reports no unit attention, while one is pending (SAM-5 5.14)
   kNeedsUnmap = 4,         // exists only on a unit whose store can discard
+  kWithoutMedium = 8,      // works on a unit that is not ready (UnitState)
 };
 
 inline constexpr int16_t kNoServiceAction = -1;

@@ -83,7 +83,7 @@ class EraseJob : public StepJob {
  private:
   // Whole granules, so that no cut makes an edge of its own.
   static uint64_t discard_piece(const Task& task) {
-    const uint64_t granularity = task.lu->store().geometry().discard_granularity;
+    const uint64_t granularity = std::max(task.lu->store().geometry().discard_granularity, 1u);
     return std::max(kErasePiece / granularity, uint64_t{1}) * granularity;
   }
 
@@ -138,7 +138,9 @@ std::vector<EraseSegment> plan_discard(std::vector<ByteRange> ranges, uint64_t g
 
 void erase_unmap(Task& task, std::vector<ByteRange> ranges) {
   const backing::Geometry& geometry = task.lu->store().geometry();
-  StepJob::begin(task, std::make_unique<EraseJob>(plan_discard(std::move(ranges), geometry.discard_granularity,
+  // A store that came back as another kind of device may have lost its discard since the command was checked.
+  const uint64_t granularity = std::max(geometry.discard_granularity, 1u);
+  StepJob::begin(task, std::make_unique<EraseJob>(plan_discard(std::move(ranges), granularity,
                                                                geometry.discard_alignment, geometry.discard_zeroes)));
 }
 

@@ -33,6 +33,7 @@ constexpr Row kRows[] = {
     {EDQUOT, kAny, check(sense::kSpaceAllocationFailed)},
     {EROFS, kAny, check(sense::kWriteProtected)},
     {EPERM, kAny, check(sense::kWriteProtected)},
+    {ENOMEDIUM, kAny, check(sense::kBecomingReady)},  // a followed store whose device is away
     {ENODEV, kAny, check(sense::kBecomingReady)},
     {ENXIO, kAny, check(sense::kBecomingReady)},
     {EAGAIN, kAny, kBusy},

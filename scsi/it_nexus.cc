@@ -56,8 +56,91 @@ LogicalUnit* ItNexus::unit(uint64_t lun) const {
   return found == nullptr ? nullptr : &found->unit();
 }
 
+bool ItNexus::replace_map(std::shared_ptr<const LunMap> map, std::span<Task* const> live) {
+  std::vector<std::unique_ptr<LunNexus>> next;
+  next.reserve(map->entries.size());
+  std::vector<std::unique_ptr<LunNexus>> gone;
+  std::vector<bool> same(map->entries.size(), false);
+  bool inventory = false, changed = false;
+  size_t old = 0;
+  const auto drop_before = [&](uint32_t number) {  // old entries whose numbers are not in the new map
+    for (; old < nexuses_.size() && map_->entries[old].number < number; ++old) {
+      gone.push_back(std::move(nexuses_[old]));
+      inventory = true;
+    }
+  };
+  for (size_t i = 0; i < map->entries.size(); ++i) {
+    const LunMap::Entry& entry = map->entries[i];
+    drop_before(entry.number);
+    const bool known = old < nexuses_.size() && map_->entries[old].number == entry.number;
+    if (!known) {
+      next.push_back(std::make_unique<LunNexus>(*this, entry.unit, entry.read_only));
+      inventory = true;
+      continue;
+    }
+    std::unique_ptr<LunNexus> kept = std::move(nexuses_[old++]);
+    if (&kept->unit() == entry.unit.get()) {
+      changed = changed || kept->mapped_read_only() != entry.read_only;
+      kept->set_mapped_read_only(entry.read_only);
+      same[i] = true;
+      next.push_back(std::move(kept));
+      continue;
+    }
+    changed = true;
+    gone.push_back(std::move(kept));
+    next.push_back(std::make_unique<LunNexus>(
+        *this, entry.unit, entry.read_only,
+        std::initializer_list<UnitAttention>{attention::kInquiryDataChanged, attention::kReportedLunsChanged}));
+  }
+  drop_before(UINT32_MAX);
+  nexuses_ = std::move(next);
+  map_ = std::move(map);
+  for (size_t i = 0; inventory && i < nexuses_.size(); ++i)
+    if (same[i]) nexuses_[i]->raise(attention::kReportedLunsChanged);
+  for (auto& nexus : gone) retire(std::move(nexus), live);
+  return changed || inventory;
+}
+
+void ItNexus::retire(std::unique_ptr<LunNexus> nexus, std::span<Task* const> live) {
+  nexus->retired_ = true;
+  nexus->tasks_ = static_cast<uint32_t>(
+      std::count_if(live.begin(), live.end(), [&](const Task* task) { return task->nexus == nexus.get(); }));
+  if (nexus->tasks_ != 0) {
+    retired_.push_back(std::move(nexus));
+  } else if (retired_end_) {
+    retired_end_(*nexus);
+  }
+}
+
+void ItNexus::task_over(Task& task) {
+  LunNexus* nexus = task.nexus;
+  if (nexus == nullptr || !nexus->retired_ || --nexus->tasks_ != 0) return;
+  const auto at = std::find_if(retired_.begin(), retired_.end(), [&](const auto& it) { return it.get() == nexus; });
+  if (retired_end_) retired_end_(*nexus);
+  retired_.erase(at);
+}
+
+void ItNexus::for_each_nexus(const std::function<void(LunNexus&)>& visit) {
+  for (const auto& nexus : nexuses_) visit(*nexus);
+}
+
 void ItNexus::clear_attention(UnitAttention what) {
   for (const std::unique_ptr<LunNexus>& nexus : nexuses_) nexus->clear_attention(what);
+}
+
+// A unit attention is pending or the unit is not ready. False: this command goes on all the same.
+bool ItNexus::answer_notice(Task& task, const CommandEntry* entry) {
+  LunNexus& unit_nexus = *task.nexus;
+  const UnitState state = unit_nexus.unit().state();
+  if (state == UnitState::removed) {
+    task.nexus = nullptr;
+    task.lu = nullptr;
+    return answer_without_unit(*this, task), true;
+  }
+  const bool bypasses = entry != nullptr && entry->has(kBypassesAttention);
+  if (unit_nexus.attention_pending() && !bypasses) return report_attention(task, unit_nexus), true;
+  if (unit_nexus.unit_ready() || entry == nullptr || entry->has(kWithoutMedium)) return false;
+  return fail(task, state_sense(state)), true;
 }
 
 void ItNexus::start(Task& task) {
@@ -70,9 +153,8 @@ void ItNexus::start(Task& task) {
   task.block_size = task.lu->block_size();
   task.phase = Phase::pending;
   const Found found = find_command(task.cdb[0], task.cdb[1], task.lu->limits().unmap);
-  const bool bypasses = found.entry != nullptr && found.entry->has(kBypassesAttention);
-  if (unit_nexus->attention_pending() && !bypasses) [[unlikely]] {
-    return report_attention(task, *unit_nexus);
+  if (unit_nexus->has_notice() && answer_notice(task, found.entry)) [[unlikely]] {
+    return;
   }
   if (found.entry == nullptr) [[unlikely]] {
     return refuse_unknown(task, found.lookup);

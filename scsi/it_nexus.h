@@ -11,7 +11,9 @@
 // All of them set task.phase before they return or call advanced(). finish() sets complete or pending.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,7 +21,7 @@
 
 namespace zvolt::scsi {
 
-// Immutable; a new one replaces it when the configuration changes.
+// Immutable; a new one replaces it when the configuration changes (ItNexus::replace_map).
 struct LunMap {
   struct Entry {
     uint16_t number = 0;  // 0..16383
@@ -62,14 +64,30 @@ class ItNexus {
 
   void clear_attention(struct UnitAttention what);  // on every unit of this nexus
 
+  // Gives the nexus another map. A number that keeps its unit keeps its LunNexus, and with it everything. When numbers
+  // came or went, 06/3F/0E is raised on all that stay. A number that belongs to another unit now begins with 06/3F/03
+  // and 06/3F/0E, for itself only. A LunNexus whose number went retires: `live` are all tasks of this nexus that are
+  // not over; those that belong to a retired one run to their end, on the old unit (not TASK ABORTED: Linux would
+  // repeat the command at once, on the new one). Returns whether anything changed.
+  bool replace_map(std::shared_ptr<const LunMap> map, std::span<Task* const> live);
+  // A task of a retired LunNexus (task.nexus->retired()) is over.
+  void task_over(Task& task);
+  // For LunNexus::transport: all of the map, and a notice of each retired one (not of those that end with the ItNexus).
+  void for_each_nexus(const std::function<void(LunNexus&)>& visit);
+  void on_retired_end(std::function<void(LunNexus&)> notice) { retired_end_ = std::move(notice); }
+
  private:
   friend void resume_held_task(void* task);
   LunNexus* find(uint64_t lun) const;
   void dispatch(Task& task, bool resumed);
+  bool answer_notice(Task& task, const CommandEntry* entry);
+  void retire(std::unique_ptr<LunNexus> nexus, std::span<Task* const> live);
 
   NexusNames names_;
   std::shared_ptr<const LunMap> map_;
   std::vector<std::unique_ptr<LunNexus>> nexuses_;  // parallel to map_->entries
+  std::vector<std::unique_ptr<LunNexus>> retired_;  // bounded by the tasks of the session
+  std::function<void(LunNexus&)> retired_end_;
 };
 
 // Runs on the task's shard when the range that it was held for is free (scsi/range_gate.h). `task` is a Task*.

@@ -9,63 +9,36 @@
 
 namespace zvolt::scsi {
 
-namespace {
-
-// One command's longest transfer, in bytes: what a host may ask of the transport's buffers and of the store at once.
-constexpr uint64_t kMaxTransfer = uint64_t{32} << 20;
-// Best transfer, in bytes: large enough to hide a round trip, small enough to pipeline.
-constexpr uint64_t kOptimalTransfer = uint64_t{1} << 20;
-// One WRITE SAME, in bytes: a pattern that has to be written for real stays a matter of a second or less.
-constexpr uint64_t kMaxWriteSame = kMaxTransfer;
-// One UNMAP, in blocks of all its descriptors: a whole-disk UNMAP arrives in portions that delay nobody.
-constexpr uint32_t kMaxUnmapBlocks = uint32_t{1} << 20;
-constexpr uint32_t kMaxUnmapDescriptors = 256;
-// Hosts accept 512/512, 512/4096 and 4096/4096 disks only, so a larger store block is not published as a physical
-// block.
-constexpr uint32_t kLargestAutoPhysical = 4096;
-constexpr uint32_t kMaxExponent = 15;  // LBPPBE is four bits
-
-uint32_t store_block(const backing::Geometry& geometry, uint32_t block) {
-  return std::max({geometry.physical_block, geometry.logical_block, block});
+const char* state_name(UnitState state) {
+  switch (state) {
+    case UnitState::ready:
+      return "ready";
+    case UnitState::becoming_ready:
+      return "becoming ready";
+    case UnitState::offline:
+      return "offline";
+    case UnitState::failed_for_good:
+      return "failed";
+    case UnitState::removed:
+      return "removed";
+  }
+  return "?";
 }
 
-uint32_t physical_block(const UnitOptions& options, const backing::Geometry& geometry) {
-  if (options.physical_block_size != 0) return std::max(options.physical_block_size, options.block_size);
-  return std::min(store_block(geometry, options.block_size), kLargestAutoPhysical);
+SenseCode state_sense(UnitState state) {
+  switch (state) {
+    case UnitState::ready:
+      return sense::kNone;
+    case UnitState::becoming_ready:
+    case UnitState::offline:
+      return sense::kBecomingReady;
+    case UnitState::failed_for_good:
+      return sense::kUnitFailure;
+    case UnitState::removed:
+      return sense::kUnitNotSupported;
+  }
+  return sense::kNone;
 }
-
-uint32_t optimal_transfer_bytes(uint64_t granule) {
-  const uint64_t rounded = (kOptimalTransfer + granule - 1) / granule * granule;
-  return static_cast<uint32_t>(std::min(rounded, kMaxTransfer));
-}
-
-void set_unmap_limits(UnitLimits& out, const backing::Geometry& geometry, uint32_t block) {
-  out.unmap = geometry.discard_granularity != 0;
-  if (!out.unmap) return;
-  out.unmapped_reads_zero = geometry.discard_zeroes;
-  out.max_unmap_blocks = kMaxUnmapBlocks;
-  out.max_unmap_descriptors = kMaxUnmapDescriptors;
-  out.unmap_granularity = std::max(1u, geometry.discard_granularity / block);
-  // An alignment that is no whole number of blocks cannot be said, and hosts then lose nothing but a hint.
-  if (geometry.discard_alignment % block == 0) out.unmap_alignment = geometry.discard_alignment / block;
-}
-
-UnitLimits make_limits(const UnitOptions& options, const backing::Geometry& geometry) {
-  const uint32_t block = options.block_size;
-  const uint32_t granule = store_block(geometry, block);
-  UnitLimits out;
-  out.max_transfer = static_cast<uint32_t>(kMaxTransfer / block);
-  out.optimal_transfer = optimal_transfer_bytes(granule) / block;
-  out.transfer_granularity = static_cast<uint16_t>(std::min<uint32_t>(granule / block, UINT16_MAX));
-  const uint32_t ratio = physical_block(options, geometry) / block;
-  out.physical_exponent =
-      static_cast<uint8_t>(std::min<uint32_t>(static_cast<uint32_t>(std::bit_width(ratio)) - 1, kMaxExponent));
-  out.max_write_same = static_cast<uint32_t>(kMaxWriteSame / block);
-  set_unmap_limits(out, geometry, block);
-  return out;
-}
-
-}  // namespace
 
 Result<std::shared_ptr<LogicalUnit>> LogicalUnit::create(UnitOptions options,
                                                          std::shared_ptr<backing::BlockStore> store) {
@@ -73,11 +46,12 @@ Result<std::shared_ptr<LogicalUnit>> LogicalUnit::create(UnitOptions options,
   if (options.block_size != 512 && options.block_size != 4096) {
     return Error{0, what + ": block_size is " + std::to_string(options.block_size) + ", it must be 512 or 4096"};
   }
-  if (options.physical_block_size != 0 && !std::has_single_bit(options.physical_block_size)) {
+  if (options.physical_block_size != 0 && options.physical_block_size != UnitOptions::kPhysicalOfStore &&
+      !std::has_single_bit(options.physical_block_size)) {
     return Error{0,
                  what + ": physical_block_size " + std::to_string(options.physical_block_size) + " is no power of two"};
   }
-  if (store->size_bytes() < options.block_size) {
+  if (store->size_bytes() < options.block_size && !options.may_be_late) {
     return Error{0, what + ": it has " + std::to_string(store->size_bytes()) + " bytes, less than one block of " +
                         std::to_string(options.block_size)};
   }
@@ -87,34 +61,143 @@ Result<std::shared_ptr<LogicalUnit>> LogicalUnit::create(UnitOptions options,
 LogicalUnit::LogicalUnit(UnitOptions options, std::shared_ptr<backing::BlockStore> store)
     : options_(std::move(options)),
       store_(std::move(store)),
-      limits_(make_limits(options_, store_->geometry())),
-      read_only_(options_.read_only || store_->geometry().read_only),
-      store_volatile_(store_->geometry().volatile_cache && !store_->geometry().read_only),
-      blocks_(store_->size_bytes() / options_.block_size) {}
+      blocks_(store_->size_bytes() / options_.block_size),
+      sync_(options_.sync),
+      read_only_wanted_(options_.read_only) {
+  if (options_.may_be_late && blocks() == 0) state_ = UnitState::becoming_ready;
+  limiter_.set(options_.limit);
+  const std::scoped_lock lock(mutex_);
+  set_limits_locked(store_->geometry());
+  set_read_only_locked();
+  set_flushes_locked();
+}
 
 LogicalUnit::~LogicalUnit() = default;
 
-void LogicalUnit::raise_unit_attention(UnitAttention what, const LunNexus* except) {
-  std::scoped_lock lock(mutex_);
+void LogicalUnit::raise_locked(UnitAttention what, const LunNexus* except) {
   for (LunNexus* nexus : nexuses_) {
     if (nexus != except) nexus->raise(what);
   }
 }
 
+void LogicalUnit::raise_unit_attention(UnitAttention what, const LunNexus* except) {
+  const std::scoped_lock lock(mutex_);
+  raise_locked(what, except);
+}
+
+void LogicalUnit::set_state(UnitState state, bool writes_lost) {
+  const std::scoped_lock lock(mutex_);
+  const UnitState before = state_.exchange(state, std::memory_order_relaxed);
+  // Attention first: a command that sees the unit ready again must see it too.
+  if (before != UnitState::ready && state == UnitState::ready)
+    raise_locked(writes_lost ? attention::kInternalReset : attention::kMediumMayHaveChanged);
+  for (LunNexus* nexus : nexuses_) nexus->set_unit_ready(state == UnitState::ready);
+}
+
 void LogicalUnit::capacity_changed(uint64_t size_bytes) {
+  const std::scoped_lock lock(mutex_);
   const uint64_t blocks = size_bytes / options_.block_size;
-  if (blocks_.exchange(blocks, std::memory_order_relaxed) == blocks) return;
-  raise_unit_attention(attention::kCapacityChanged);
+  if (blocks_.exchange(blocks, std::memory_order_relaxed) != blocks) raise_locked(attention::kCapacityChanged);
+}
+
+void LogicalUnit::store_changed() {
+  const std::scoped_lock lock(mutex_);
+  const backing::Geometry geometry = store_->geometry();
+  const uint64_t blocks = store_->size_bytes() / options_.block_size;
+  const UnitLimits before = limits();
+  set_limits_locked(geometry);
+  const UnitLimits& after = limits();
+  bool capacity = blocks_.exchange(blocks, std::memory_order_relaxed) != blocks;
+  capacity = capacity || before.physical_exponent != after.physical_exponent || before.unmap != after.unmap ||
+             before.unmapped_reads_zero != after.unmapped_reads_zero;
+  set_flushes_locked();
+  if (capacity) raise_locked(attention::kCapacityChanged);
+  if (before != after) raise_locked(attention::kInquiryDataChanged);
+  set_read_only_locked();
+}
+
+void LogicalUnit::set_sync(SyncMode sync) {
+  const std::scoped_lock lock(mutex_);
+  const SyncMode before = sync_.exchange(sync, std::memory_order_relaxed);
+  if (before == sync) return;
+  // Writes that were acknowledged before, or are on their way past the old mode, still need a flush when one is asked
+  // for, though a unit that was always `always` has none to do.
+  unflushed_before_always_ = true;
+  set_flushes_locked();
+  if ((before == SyncMode::always) == (sync == SyncMode::always)) return;
+  raise_locked(attention::kModeParametersChanged);
+  raise_locked(attention::kInquiryDataChanged);
+}
+
+void LogicalUnit::set_read_only(bool read_only) {
+  const std::scoped_lock lock(mutex_);
+  read_only_wanted_ = read_only;
+  set_read_only_locked();
+}
+
+// WP is news only to those whose mapping does not set it anyhow.
+void LogicalUnit::set_read_only_locked() {
+  const bool now = read_only_wanted_ || store_->geometry().read_only;
+  if (read_only_.exchange(now, std::memory_order_relaxed) == now) return;
+  for (LunNexus* nexus : nexuses_)
+    if (!nexus->mapped_read_only()) nexus->raise(attention::kModeParametersChanged);
+}
+
+void LogicalUnit::set_flushes_locked() {
+  const backing::Geometry geometry = store_->geometry();
+  const SyncMode mode = sync();
+  uint8_t flushes = 0;
+  if (geometry.volatile_cache && !geometry.read_only) {
+    if (mode == SyncMode::always) flushes = kAfterWrite;
+    if (mode == SyncMode::standard || (mode == SyncMode::always && unflushed_before_always_)) flushes |= kOnDemand;
+  }
+  flushes_.store(flushes, std::memory_order_relaxed);
+}
+
+// A snapshot may be read by a command for as long as the unit lives, so none is ever freed; a store that goes back and
+// forth gets the old ones again.
+void LogicalUnit::set_limits_locked(const backing::Geometry& geometry) {
+  const UnitLimits wanted = make_limits(options_, geometry);
+  auto known = std::find_if(all_limits_.begin(), all_limits_.end(), [&](const auto& it) { return *it == wanted; });
+  if (known == all_limits_.end()) known = all_limits_.insert(known, std::make_unique<const UnitLimits>(wanted));
+  limits_.store(known->get(), std::memory_order_release);
+}
+
+void LogicalUnit::wait_for_end_of(LogicalUnit& old) {
+  hold_range(0, UINT64_MAX);
+  const std::scoped_lock lock(old.mutex_);
+  old.successors_.push_back(shared_from_this());
+}
+
+void LogicalUnit::give_up() {
+  {
+    const std::scoped_lock lock(mutex_);
+    given_up_ = true;
+  }
+  release_successors();
+}
+
+void LogicalUnit::release_successors() {
+  std::vector<std::shared_ptr<LogicalUnit>> released;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (given_up_ && nexuses_.empty()) released.swap(successors_);
+  }
+  for (const auto& successor : released) successor->release_range(0, UINT64_MAX);
 }
 
 void LogicalUnit::join(LunNexus* nexus) {
-  std::scoped_lock lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   nexuses_.push_back(nexus);
+  nexus->set_unit_ready(state() == UnitState::ready);
 }
 
 void LogicalUnit::leave(LunNexus* nexus) {
-  std::scoped_lock lock(mutex_);
-  std::erase(nexuses_, nexus);
+  {
+    const std::scoped_lock lock(mutex_);
+    std::erase(nexuses_, nexus);
+  }
+  release_successors();
 }
 
 }  // namespace zvolt::scsi

@@ -33,6 +33,7 @@ inline constexpr SenseCode kNone{};
 inline constexpr SenseCode kBecomingReady{SenseKey::not_ready, 0x04, 0x01};
 inline constexpr SenseCode kUnrecoveredRead{SenseKey::medium_error, 0x11, 0x00};
 inline constexpr SenseCode kWriteError{SenseKey::medium_error, 0x0c, 0x00};
+inline constexpr SenseCode kUnitFailure{SenseKey::hardware_error, 0x3e, 0x01};
 inline constexpr SenseCode kInternalFailure{SenseKey::hardware_error, 0x44, 0x00};
 inline constexpr SenseCode kInvalidInformationUnit{SenseKey::illegal_request, 0x0e, 0x03};
 inline constexpr SenseCode kParameterListLength{SenseKey::illegal_request, 0x1a, 0x00};
@@ -44,6 +45,8 @@ inline constexpr SenseCode kInvalidFieldInParameters{SenseKey::illegal_request, 
 inline constexpr SenseCode kSavingNotSupported{SenseKey::illegal_request, 0x39, 0x00};
 inline constexpr SenseCode kWriteProtected{SenseKey::data_protect, 0x27, 0x00};
 inline constexpr SenseCode kSpaceAllocationFailed{SenseKey::data_protect, 0x27, 0x07};
+inline constexpr SenseCode kUnexpectedUnsolicitedData{SenseKey::aborted_command, 0x0c, 0x0c};
+inline constexpr SenseCode kIncorrectAmountOfData{SenseKey::aborted_command, 0x0c, 0x0d};
 inline constexpr SenseCode kMiscompare{SenseKey::miscompare, 0x1d, 0x00};
 }  // namespace sense
 

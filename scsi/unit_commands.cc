@@ -17,11 +17,11 @@ void test_unit_ready(const UnitCall& call) {
   good(call.task);
 }
 
-// A pending unit attention stays pending: there is no other sense to report here (SAM-5 5.14 leaves that choice).
+// A pending unit attention stays pending: what is reported is the state (SPC-4 6.39; SAM-5 5.14 leaves that choice).
 void request_sense(const UnitCall& call) {
   constexpr uint8_t kDesc = 0x01;
-  const Sense none = make_sense(sense::kNone, {}, call.cdb.flag(kDesc));
-  answer(call.task, none.view(), call.cdb.length);
+  const Sense state = make_sense(state_sense(call.unit.state()), {}, call.cdb.flag(kDesc));
+  answer(call.task, state.view(), call.cdb.length);
 }
 
 // A fixed disk that is always spinning: every power condition is accepted and changes nothing, there is nothing to

@@ -270,7 +270,7 @@ std::vector<SessionInfo> Server::sessions() const {
   return impl_->registry ? impl_->registry->list() : std::vector<SessionInfo>();
 }
 
-const std::vector<std::shared_ptr<stats::LunStats>>& Server::lun_stats() const {
+std::vector<std::shared_ptr<stats::LunStats>> Server::lun_stats() const {
   return impl_->targets.all_stats();
 }
 

@@ -1,6 +1,6 @@
 // Server: portals, shards, targets and sessions of one daemon. The composition root builds it from the configuration
-// and the opened logical units; the admin endpoint asks it for state. start(), stop() and the snapshots may be called
-// from the main thread or the admin thread; everything else happens on shard threads.
+// and the opened logical units; the admin endpoint asks it for state. start(), stop(), reconfigure() and the snapshots
+// may be called from the main thread or the admin thread; everything else happens on shard threads.
 #pragma once
 
 #include <chrono>
@@ -38,6 +38,8 @@ struct ServerOptions {
   std::vector<PortalOptions> portals;
   std::vector<TargetNode> targets;
   bool allow_uring = true;
+  // How long a session that must go may take to log out before its connection is closed.
+  std::chrono::seconds logout_time{10};
 };
 
 struct SessionInfo {
@@ -45,6 +47,19 @@ struct SessionInfo {
   uint16_t tsih = 0;
   unsigned shard = 0;
   uint64_t commands_in_flight = 0;
+  uint64_t map_generation = 0;  // the configuration (1 at start, one more each reconfigure) that last changed its LUNs
+};
+
+// What the server shall look like from now on: all of it, not the difference.
+struct ServerChange {
+  std::vector<TargetNode> targets;
+  std::vector<PortalOptions> portals;
+};
+
+struct ChangeReport {
+  uint64_t generation = 0;
+  unsigned sessions_changed = 0;  // their LUN map is another one now
+  unsigned sessions_leaving = 0;  // asked to log out: their target is gone or no longer theirs
 };
 
 class Server {
@@ -60,9 +75,18 @@ class Server {
   // connections, stops the shards. Returns the number of commands that were still in flight when the limit passed.
   uint64_t stop(std::chrono::milliseconds limit);
 
+  // Changes targets, LUN maps and portals while serving; any thread but a shard's or the accept thread, one after the
+  // other. New portals are bound first: an error there changes nothing (but where a new address overlaps one that goes,
+  // the old one is closed for it and bound again). Then the target table is swapped and every session gets its new map
+  // on its shard (ItNexus::replace_map); those it does not concern see nothing. Sessions whose target is gone or no
+  // longer theirs lose their LUNs at once, are asked to log out and closed after `logout_time`. When this returns every
+  // shard has switched: no new command reaches a unit that is mapped no more. Its old commands hold it until they end.
+  // Portals that go stop listening; sessions that came through them stay.
+  Result<ChangeReport> reconfigure(ServerChange change);
+
   std::vector<SessionInfo> sessions() const;
-  // By volume name, in order of first mapping.
-  const std::vector<std::shared_ptr<stats::LunStats>>& lun_stats() const;
+  // By volume name, in order of first mapping. A volume keeps its statistics as long as it is mapped.
+  std::vector<std::shared_ptr<stats::LunStats>> lun_stats() const;
 
  private:
   struct Impl;
