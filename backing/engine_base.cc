@@ -43,6 +43,21 @@ IoEngine::~IoEngine() {
   slots_taken &= ~(uint64_t{1} << slot_);
 }
 
+// What runs may add itself again (for the next flush), and may come back here: a store that finds the ring full
+// flushes.
+void IoEngine::run_before_flush() {
+  if (before_flush_.empty() || running_before_flush_) return;
+  running_before_flush_ = true;
+  std::vector<BeforeFlush> due;
+  due.swap(before_flush_);
+  for (const BeforeFlush& each : due) each.fn(each.arg);
+  if (before_flush_.empty()) {
+    due.clear();
+    before_flush_.swap(due);  // keeps its memory
+  }
+  running_before_flush_ = false;
+}
+
 void EngineBase::own() {
   if (owned_) return;
   owned_ = true;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backing/block_store.h"
 
@@ -45,6 +46,10 @@ class IoEngine {
   // call when nothing is queued.
   virtual void flush() = 0;
 
+  // Run fn(arg) once, on this thread, at the beginning of the next flush(): for what gathers a burst's requests and
+  // queues one of its own for all of them (the journal's commit). From any function of this thread.
+  void before_flush(void (*fn)(void*), void* arg) { before_flush_.push_back({fn, arg}); }
+
   // Grows with every submission to the kernel: what was queued at the same number has not been submitted yet.
   virtual uint64_t submissions() const = 0;
 
@@ -66,8 +71,18 @@ class IoEngine {
   // A small number no other living engine has, or kSlots when there are too many: the index of per-shard state.
   unsigned slot() const { return slot_; }
 
+ protected:
+  void run_before_flush();  // first thing in every implementation's flush()
+
  private:
+  struct BeforeFlush {
+    void (*fn)(void*);
+    void* arg;
+  };
+
   unsigned slot_;
+  std::vector<BeforeFlush> before_flush_;
+  bool running_before_flush_ = false;
 };
 
 struct EngineOptions {

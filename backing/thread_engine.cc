@@ -42,6 +42,7 @@ void ThreadEngine::queue_sync(IoRequest& request, int fd) {
 
 void ThreadEngine::flush() {
   own();
+  run_before_flush();
   if (batch_.empty()) return;
   ++submissions_;
   workers_.push_all(batch_);

@@ -156,6 +156,7 @@ void UringEngine::prepare(io_uring_sqe& sqe, IoRequest& request) const {
 
 void UringEngine::flush() {
   own();
+  run_before_flush();
   while (io_uring_sq_ready(&ring_) != 0) {
     ++submissions_;
     const int rc = io_uring_submit(&ring_);
