@@ -42,6 +42,7 @@ enum class Presence : uint8_t {
             // look()
   offline,  // by the operator: closed, and stays so until set_offline(false)
 };
+
 const char* presence_name(Presence presence);  // "present", ...
 
 struct FollowOptions {
