@@ -1,8 +1,11 @@
 // MockEngine: an engine that does nothing by itself. Tests look at what a store asked for and decide how each call
-// ends. Parked requests that are finished run from reap(), as in the real engines. One thread.
+// ends. Parked requests that are finished, on any thread, run from reap(), as in the real engines. One thread
+// otherwise.
 #pragma once
 
+#include <condition_variable>
 #include <deque>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -26,14 +29,22 @@ class MockEngine final : public IoEngine {
     request.engine = this;
     ++in_flight_;
   }
-  void finish_from_any_thread(IoRequest& request) override { ready_.push_back(&request); }
-  void flush() override { ++submissions_; }
+  void finish_from_any_thread(IoRequest& request) override {
+    const std::lock_guard lock(mutex_);
+    ready_.push_back(&request);
+    wake_.notify_all();
+  }
+  void flush() override {
+    run_before_flush();
+    ++submissions_;
+  }
   uint64_t submissions() const override { return submissions_; }
   size_t reap(size_t limit) override {
     size_t ran = 0;
-    for (; ran < limit && !ready_.empty(); ++ran) {
-      IoRequest* request = ready_.front();
-      ready_.pop_front();
+    while (ran < limit) {
+      IoRequest* request = take();
+      if (request == nullptr) break;
+      ++ran;
       --in_flight_;
       (request->step != nullptr ? request->step : request->done)(*request);
     }
@@ -55,8 +66,17 @@ class MockEngine final : public IoEngine {
         call.work(*call.request);
       } while (call.request->again);
     }
-    ready_.push_back(call.request);
+    finish_from_any_thread(*call.request);
     reap(SIZE_MAX);
+  }
+  // Waits until another thread has finished something, and runs what follows. False after 20 s.
+  bool turn() {
+    {
+      std::unique_lock lock(mutex_);
+      if (!wake_.wait_for(lock, std::chrono::seconds(20), [this] { return !ready_.empty(); })) return false;
+    }
+    reap(SIZE_MAX);
+    return true;
   }
 
   std::deque<Call> calls;
@@ -69,7 +89,17 @@ class MockEngine final : public IoEngine {
     calls.push_back(call);
   }
 
-  std::deque<IoRequest*> ready_;
+  IoRequest* take() {
+    const std::lock_guard lock(mutex_);
+    if (ready_.empty()) return nullptr;
+    IoRequest* request = ready_.front();
+    ready_.pop_front();
+    return request;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<IoRequest*> ready_;  // guarded by mutex_
   size_t in_flight_ = 0;
   uint64_t submissions_ = 0;
   std::string description_ = "mock";
