@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "backing/transfer.h"
 
@@ -115,7 +116,80 @@ void UringEngine::arm_wake() {
 
 void UringEngine::queue(IoRequest& request, int fd) {
   accept(request, fd, request.kind == IoKind::flush ? kSync : kTransfer);
+  const bool small = request.length <= kSmallWrite && request.iov_count < Merged::kMostParts;
+  if (request.kind == IoKind::write && small) return gather(request);
   start(request);
+}
+
+void UringEngine::gather(IoRequest& write) {
+  write.merged = false;
+  const bool follows = run_writes_ > 0 && write.offset == run_end_ && write.fd == run_fd_ &&
+                       write.offset + write.length - run_begin_ <= kMostMerged &&
+                       run_parts_ + write.iov_count <= Merged::kMostParts;
+  if (!follows) {
+    close_run();
+    run_begin_ = write.offset;
+    run_parts_ = 0;
+    run_fd_ = write.fd;
+  }
+  run_.push(write);
+  ++run_writes_;
+  run_parts_ += write.iov_count;
+  run_end_ = write.offset + write.length;
+}
+
+// May come back here by way of a full ring, and then finds no run.
+void UringEngine::close_run() {
+  RequestList run;
+  run.append(run_);
+  const unsigned writes = std::exchange(run_writes_, 0);
+  if (writes == 0) return;
+  Merged* merged = writes > 1 ? take_merged() : nullptr;
+  if (merged == nullptr) {
+    while (IoRequest* write = run.pop()) start(*write);
+    return;
+  }
+  IoRequest& request = merged->request;
+  request.kind = IoKind::write;
+  request.offset = run_begin_;
+  request.length = run_end_ - run_begin_;
+  request.fd = run_fd_;
+  request.stage = kMerged;
+  request.progress = 0;
+  request.iov = merged->parts;
+  request.iov_count = 0;
+  while (IoRequest* write = run.pop()) {
+    std::copy_n(write->iov, write->iov_count, merged->parts + request.iov_count);
+    request.iov_count += write->iov_count;
+    merged->members.push(*write);
+  }
+  start(request);
+}
+
+UringEngine::Merged* UringEngine::take_merged() {
+  Merged* taken = free_merged_;
+  if (taken != nullptr) {
+    free_merged_ = taken->next_free;
+  } else if (merged_.size() < kMostMergedWrites) {
+    taken = merged_.emplace_back(std::make_unique<Merged>()).get();
+    taken->request.context = taken;
+  }
+  return taken;
+}
+
+void UringEngine::on_merged(Merged& merged, int result) {
+  const bool whole = result >= 0 && static_cast<uint64_t>(result) == merged.request.length;
+  RequestList members;
+  members.append(merged.members);
+  merged.next_free = std::exchange(free_merged_, &merged);
+  while (IoRequest* write = members.pop()) {
+    write->merged = whole;
+    if (whole) {
+      ready_.push(*write);  // completed by reap(), within its limit
+    } else {
+      start(*write);
+    }
+  }
 }
 
 void UringEngine::queue_sync(IoRequest& request, int fd) {
@@ -157,6 +231,7 @@ void UringEngine::prepare(io_uring_sqe& sqe, IoRequest& request) const {
 void UringEngine::flush() {
   own();
   run_before_flush();
+  close_run();
   while (io_uring_sq_ready(&ring_) != 0) {
     ++submissions_;
     const int rc = io_uring_submit(&ring_);
@@ -217,6 +292,7 @@ void UringEngine::on_wake(const Completion& done) {
 }
 
 void UringEngine::on_cqe(IoRequest& request, int result) {
+  if (request.stage == kMerged) return on_merged(*static_cast<Merged*>(request.context), result);
   if (result < 0) {
     if (worth_retry(-result) && request.retries++ < kMaxRetries) return start(request);
     request.error = -result;

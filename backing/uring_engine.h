@@ -8,6 +8,10 @@
 // in a batch; a sleep in epoll_wait is ended by it (EINTR, which Asio repeats). TASKRUN_FLAG lets reap() fetch what is
 // pending. Not DEFER_TASKRUN: its deferred work wakes no poll or epoll wait on the ring's descriptor (seen on 6.18: the
 // waiter sleeps until its timeout), only io_uring_enter or a registered eventfd, which costs a read() per wake-up.
+//
+// Writes that follow each other in offset and in the burst are merged into one vectored write (a 4 KiB write costs a
+// zvol a read-modify-write of its whole volblock; four in one do not). One that fails is done again request by request,
+// so that each has its own error.
 #pragma once
 
 #include <liburing.h>
@@ -38,6 +42,19 @@ class UringEngine final : public EngineBase {
     unsigned flags;
   };
 
+  // Contiguous writes as one. Not counted as in flight: its members are.
+  struct Merged {
+    static constexpr unsigned kMostParts = 64;  // iovs: the largest merged write in 4 KiB parts
+    IoRequest request;
+    RequestList members;
+    iovec parts[kMostParts];
+    Merged* next_free = nullptr;
+  };
+  static constexpr uint64_t kSmallWrite = uint64_t{64} << 10;   // bytes; larger ones gain nothing by company
+  static constexpr uint64_t kMostMerged = uint64_t{256} << 10;  // bytes; more would cost the device its parallelism
+  static constexpr size_t kMostMergedWrites = 64;               // of one engine at a time, about 1.3 KiB each
+  static constexpr uint8_t kMerged = 3;                         // stage
+
   UringEngine(const EngineOptions& options, const io_uring& ring);
 
   void on_own() override;
@@ -49,9 +66,21 @@ class UringEngine final : public EngineBase {
   size_t reap_ring(size_t limit);  // completions taken from the ring
   void on_wake(const Completion& done);
   void on_cqe(IoRequest& request, int result);
+  void gather(IoRequest& write);  // into run_
+  void close_run();               // run_ goes to the ring
+  Merged* take_merged();          // null when there are enough
+  void on_merged(Merged& merged, int result);
 
   io_uring ring_;
   RequestList backlog_;  // did not fit into the submission queue
+  RequestList run_;      // contiguous writes of one descriptor, not in the ring yet
+  unsigned run_writes_ = 0;
+  unsigned run_parts_ = 0;
+  uint64_t run_begin_ = 0;  // bytes
+  uint64_t run_end_ = 0;
+  int run_fd_ = -1;
+  std::vector<std::unique_ptr<Merged>> merged_;
+  Merged* free_merged_ = nullptr;
   uint64_t submissions_ = 0;
   bool multishot_ = true;
   bool wake_armed_ = false;
