@@ -1,4 +1,4 @@
-// JSON Schema (draft 2020-12) of the configuration, for editors: made from the same tables that the loader checks
+// JSON Schema (draft 7, what editors know best) of the configuration: made from the same tables that the loader checks
 // against. Called by `zvoltctl schema`. Pure function, thread-safe.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace zvolt::config {
 
-// Indented JSON with a newline at the end. What spans several places (references, duplicates, ranges of a file) is
-// checked by the loader only.
+// Indented JSON with a newline at the end. An included file is described by "#/definitions/included". What spans
+// several places (references, duplicates, ranges of a file) is checked by the loader only.
 std::string json_schema();
 
 }  // namespace zvolt::config

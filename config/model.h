@@ -43,6 +43,7 @@ struct FaultRule {
   uint64_t bytes = 0;  // short: done before the error
   uint64_t delay_us = 0;
   int error = 5;  // errno
+  bool operator==(const FaultRule&) const = default;
 };
 
 // How a store that is missing is made, and how large it is to be. A store that exists keeps everything but its size and

@@ -63,7 +63,8 @@ struct Step {
     open,            // volume. Open the store (or wait for it) and make its unit
     rename_volume,   // volume (new name), `from`: the running name. Same store, same unit, same identity
     grow,            // volume, `from` -> `to`; `size` bytes
-    change,          // volume, "log" or a mapping ("TARGET LUN n"): live change of `what`, `from` -> `to`
+    change,          // volume, "log.level" or a mapping ("TARGET LUN n"): live change of `what`, `from` -> `to`
+    replace_unit,    // volume: nobody uses it, its unit is made anew (`what`); memory: the store too
     add_portal,      // "address:port"
     change_portal,   // "address:port": its group
     add_target,      // target

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "config/duration.h"
 #include "config/nearest.h"
 #include "config/size.h"
 
@@ -47,12 +48,20 @@ std::optional<bool> parse_boolean(const Node& node) {
 }
 
 std::string range_text(const Key& key) {
-  const auto show = [&](uint64_t n) { return key.type == Type::size ? format_size(n) : std::to_string(n); };
+  const auto show = [&](uint64_t n) {
+    if (key.type == Type::duration) return format_duration(n);
+    return key.type == Type::number ? std::to_string(n) : format_size(n);
+  };
   if (key.max == UINT64_MAX) return "at least " + show(key.min);
   return show(key.min) + " to " + show(key.max);
 }
 
 }  // namespace
+
+std::string place_text(const Location& place, const Location& reader) {
+  if (place.file == reader.file) return "line " + std::to_string(place.line);
+  return place.file + ":" + std::to_string(place.line);
+}
 
 std::string key_text(const Node& node) {
   return node.kind == Node::Kind::null ? "null" : node.text;
@@ -90,13 +99,7 @@ void MapReader::add(const Node& key_node, const Node& value) {
   const std::string name = key_text(key_node);
   const Key* key = find_key(schema_, name.c_str());
   if (key == nullptr) {
-    const std::string near = nearest(name, key_names(schema_));
-    std::string message = "unknown key '" + name + "' in " + schema_.what;
-    if (name == "<<")
-      message += ": merge keys are not supported, repeat the values";
-    else if (!near.empty())
-      message += ", did you mean '" + near + "'?";
-    context_.error(key_node, message);
+    unknown_key(key_node, name);
     return;
   }
   if (const Entry* first = find(key->name)) {
@@ -111,6 +114,20 @@ void MapReader::add(const Node& key_node, const Node& value) {
     entry.value = nullptr;
   }
   entries_.push_back(entry);
+}
+
+void MapReader::unknown_key(const Node& key_node, const std::string& name) {
+  if (schema_.main != nullptr && find_key(*schema_.main, name.c_str()) != nullptr) {
+    context_.error(key_node, "'" + name + "' stands in the main file only, not in " + schema_.what);
+    return;
+  }
+  const std::string near = nearest(name, key_names(schema_));
+  std::string message = "unknown key '" + name + "' in " + schema_.what;
+  if (name == "<<")
+    message += ": merge keys are not supported, repeat the values";
+  else if (!near.empty())
+    message += ", did you mean '" + near + "'?";
+  context_.error(key_node, message);
 }
 
 bool MapReader::wrong(const Entry& entry, const Node& value, const std::string& expected) {
@@ -135,7 +152,10 @@ bool MapReader::check_type(Entry& entry, const Node& value) {
     case Type::number:
       return check_number(entry, value);
     case Type::size:
+    case Type::rate:
       return check_size(entry, value);
+    case Type::duration:
+      return check_duration(entry, value);
     case Type::word: {
       const auto words = split_words(entry.key->words);
       if (!is(Node::Kind::scalar)) return wrong(entry, value, listed(words));
@@ -165,13 +185,25 @@ bool MapReader::check_size(Entry& entry, const Node& value) {
   const Key& key = *entry.key;
   if (value.kind != Node::Kind::scalar) return wrong(entry, value, "a size");
   if (*key.words != '\0' && value.text == key.words) return true;
-  const ParsedSize size = parse_size(value.text);
+  std::string text = value.text;
+  if (key.type == Type::rate && text.ends_with("/s")) text.resize(text.size() - 2);
+  const ParsedSize size = parse_size(text);
   if (!size.bytes) {
     context_.error(value, "'" + std::string(key.name) + "': " + size.error + ", found " + describe(value));
     return false;
   }
   if (*size.bytes < key.min || *size.bytes > key.max) return wrong(entry, value, "a size, " + range_text(key));
   entry.number = *size.bytes;
+  entry.has_number = true;
+  return true;
+}
+
+bool MapReader::check_duration(Entry& entry, const Node& value) {
+  const Key& key = *entry.key;
+  const auto ms = value.kind == Node::Kind::scalar ? parse_duration(value.text) : std::nullopt;
+  if (!ms) return wrong(entry, value, "a time like 500ms, 30s, 5min or 1h");
+  if (*ms < key.min || *ms > key.max) return wrong(entry, value, "a time, " + range_text(key));
+  entry.number = *ms;
   entry.has_number = true;
   return true;
 }

@@ -15,20 +15,21 @@ namespace zvolt::config {
 
 // Problems of one run. More than this many are not listed: nobody reads them.
 inline constexpr size_t kMaxProblems = 200;
+// Problems of one place: an entry that makes many volumes would say the same of each.
+inline constexpr size_t kMaxProblemsOfOnePlace = 3;
 
 class Context {
  public:
-  Context(std::string file, const LoadOptions& options, Loaded& out)
-      : file_(std::move(file)), options_(options), out_(out) {}
+  Context(const LoadOptions& options, Loaded& out) : options_(options), out_(out) {}
   const LoadOptions& options() const { return options_; }
-  Location at(const Node& node) const { return {file_, node.line, node.column}; }
+  std::vector<Problem>& problems() { return out_.problems; }
+  Location at(const Node& node) const { return {*node.file, node.line, node.column}; }
   void error(const Location& where, std::string message) { out_.problems.push_back({where, std::move(message)}); }
   void error(const Node& node, std::string message) { error(at(node), std::move(message)); }
   void warn(const Location& where, std::string message) { out_.warnings.push_back({where, std::move(message)}); }
   void warn(const Node& node, std::string message) { warn(at(node), std::move(message)); }
 
  private:
-  std::string file_;
   LoadOptions options_;
   Loaded& out_;
 };
@@ -47,7 +48,7 @@ class MapReader {
   const Node* value(const char* name) const;
   std::optional<std::string> text(const char* name) const;
   std::optional<bool> boolean(const char* name) const;
-  // Numbers, sizes; absent also when the value is the word ("auto").
+  // Numbers, sizes and rates in bytes, durations in milliseconds; absent also when the value is the word ("auto").
   std::optional<uint64_t> number(const char* name) const;
 
  private:
@@ -63,6 +64,8 @@ class MapReader {
   bool check_type(Entry& entry, const Node& value);
   bool check_number(Entry& entry, const Node& value);
   bool check_size(Entry& entry, const Node& value);
+  bool check_duration(Entry& entry, const Node& value);
+  void unknown_key(const Node& key_node, const std::string& name);
   bool wrong(const Entry& entry, const Node& value, const std::string& expected);
 
   Context& context_;
@@ -70,6 +73,9 @@ class MapReader {
   const Schema& schema_;
   std::vector<Entry> entries_;
 };
+
+// "line 4", or "other.yaml:4" when `place` is in another file than `reader`.
+std::string place_text(const Location& place, const Location& reader);
 
 // Text of a mapping's key: plain `null` is the name of a key here, not the absence of one.
 std::string key_text(const Node& node);

@@ -3,17 +3,42 @@
 
 #include <cstring>
 
+#include "config/template.h"
+
 namespace zvolt::config {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kSecond = 1000;                 // milliseconds
+constexpr uint64_t kMinBandwidth = kMiB;           // bytes/s: a command of 1 MiB would else last longer than hosts wait
+constexpr uint64_t kMinIops = 10;                  // fewer, and a queue of 32 commands outlasts the hosts' time limits
 constexpr uint64_t kMaxStore = uint64_t{1} << 62;  // bytes; offsets stay far from the sign bit of off_t
+
+constexpr Key kJournalsKey = {
+    .name = "journals",
+    .type = Type::unknown,
+    .doc = "Log devices.",
+    .unsupported = "synchronous writes go to the store itself; the journal comes in a later version"};
+constexpr Key kVolumesKey = {.name = "volumes",
+                             .type = Type::map,
+                             .doc = "Stores by name; targets refer to them.",
+                             .table = &kVolumeSchema,
+                             .items = Items::maps};
+constexpr Key kTargetsKey = {
+    .name = "targets", .type = Type::list, .doc = "iSCSI targets.", .table = &kTargetSchema, .items = Items::maps};
+constexpr Key kIncludeKey = {
+    .name = "include",
+    .type = Type::list,
+    .doc = "Further files with volumes and targets: paths relative to this file, also patterns such as vms/*.yaml.",
+    .items = Items::texts};
 
 constexpr Key kTop[] = {
     {.name = "listen",
      .type = Type::list,
      .doc = "Addresses to serve on: \"address:port\" or { address, group }.",
-     .required = true},
+     .required = true,
+     .table = &kListenSchema,
+     .items = Items::maps_or_text},
     {.name = "state_dir",
      .type = Type::text,
      .doc = "Directory for what zvoltd must remember. Default /var/lib/zvolt."},
@@ -29,20 +54,19 @@ constexpr Key kTop[] = {
      .words = "auto",
      .min = 16 * kMiB,
      .max = uint64_t{1} << 44},
-    {.name = "admin", .type = Type::map, .doc = "The admin endpoint that zvoltctl talks to."},
-    {.name = "log", .type = Type::map, .doc = "What is logged and how."},
-    {.name = "defaults", .type = Type::map, .doc = "Values for volumes that do not say otherwise."},
-    {.name = "journals",
-     .type = Type::unknown,
-     .doc = "Log devices.",
-     .unsupported = "synchronous writes go to the store itself; the journal comes in a later version"},
-    {.name = "volumes", .type = Type::map, .doc = "Stores by name; targets refer to them."},
-    {.name = "targets", .type = Type::list, .doc = "iSCSI targets."},
-    {.name = "include",
-     .type = Type::unknown,
-     .doc = "Further files.",
-     .unsupported = "write everything into one file"},
+    {.name = "admin", .type = Type::map, .doc = "The admin endpoint that zvoltctl talks to.", .table = &kAdminSchema},
+    {.name = "log", .type = Type::map, .doc = "What is logged and how.", .table = &kLogSchema},
+    {.name = "defaults",
+     .type = Type::map,
+     .doc = "Values for volumes that do not say otherwise.",
+     .table = &kDefaultsSchema},
+    kJournalsKey,
+    kVolumesKey,
+    kTargetsKey,
+    kIncludeKey,
 };
+
+constexpr Key kIncluded[] = {kJournalsKey, kVolumesKey, kTargetsKey, kIncludeKey};
 
 constexpr Key kListen[] = {
     {.name = "address",
@@ -72,10 +96,16 @@ constexpr const char* kBlockSizeDoc = "Block size that hosts see. Default 512.";
 constexpr const char* kPhysicalDoc = "Physical block size that hosts see. Default auto: the store's, at most 4096.";
 constexpr const char* kSyncDoc = "When a write is acknowledged, as ZFS names it. Default standard.";
 
+constexpr const char* kWaitDoc =
+    "How long hosts are told to wait for a zvol or device that is not there (exported pool, late import) before it "
+    "counts as lost. Default 5min.";
+constexpr uint64_t kMaxWait = uint64_t{7} * 86'400 * kSecond;
+
 constexpr Key kDefaults[] = {
     {.name = "block_size", .type = Type::word, .doc = kBlockSizeDoc, .words = "512|4096"},
     {.name = "physical_block_size", .type = Type::word, .doc = kPhysicalDoc, .words = "auto|512|4096|volblocksize"},
     {.name = "sync", .type = Type::word, .doc = kSyncDoc, .words = "standard|always|disabled"},
+    {.name = "wait_for_device", .type = Type::duration, .doc = kWaitDoc, .max = kMaxWait},
 };
 
 constexpr Key kVolume[] = {
@@ -92,7 +122,10 @@ constexpr Key kVolume[] = {
      .doc = "A store of that size that keeps nothing, for benchmarks.",
      .min = 4096,
      .max = kMaxStore},
-    {.name = "provision", .type = Type::map, .doc = "Create the store when it is missing."},
+    {.name = "provision",
+     .type = Type::map,
+     .doc = "Create the store when it is missing, and keep it at its size.",
+     .table = &kProvisionSchema},
     {.name = "block_size", .type = Type::word, .doc = kBlockSizeDoc, .words = "512|4096"},
     {.name = "physical_block_size", .type = Type::word, .doc = kPhysicalDoc, .words = "auto|512|4096|volblocksize"},
     {.name = "sync", .type = Type::word, .doc = kSyncDoc, .words = "standard|always|disabled"},
@@ -101,56 +134,79 @@ constexpr Key kVolume[] = {
      .type = Type::boolean,
      .doc = "Open the store although something else uses it. Risks the data. Default false."},
     {.name = "uuid", .type = Type::text, .doc = "Identity of the LUN; made and kept by zvoltd when left out."},
-    {.name = "faults", .type = Type::list, .doc = "Test stores: what goes wrong, and when."},
+    {.name = "faults",
+     .type = Type::list,
+     .doc = "Test stores: what goes wrong, and when.",
+     .table = &kFaultSchema,
+     .items = Items::maps},
     {.name = "journal",
      .type = Type::unknown,
      .doc = "Log device of this volume.",
      .unsupported = "synchronous writes go to the store itself; the journal comes in a later version"},
     {.name = "limit",
-     .type = Type::unknown,
-     .doc = "Limits of IOPS and bandwidth.",
-     .unsupported = "volumes are not limited"},
+     .type = Type::map,
+     .doc = "Limits of this volume over all hosts, enforced by delay.",
+     .table = &kLimitSchema},
+    {.name = "wait_for_device", .type = Type::duration, .doc = kWaitDoc, .max = kMaxWait},
     {.name = "profile",
      .type = Type::unknown,
      .doc = "Settings for a kind of host.",
      .unsupported = "set 'block_size', 'physical_block_size' and 'sync' instead"},
     {.name = "count",
-     .type = Type::unknown,
-     .doc = "Many volumes from one entry.",
-     .unsupported = "write one entry per volume"},
+     .type = Type::number,
+     .doc = "Make that many volumes (or LUNs) of this entry: name and store have a %d or %03d for the number.",
+     .min = 1,
+     .max = kMaxTemplateItems},
+    {.name = "first",
+     .type = Type::number,
+     .doc = "Number of the first of 'count'. Default 1.",
+     .max = uint64_t{1'000'000'000}},
     {.name = "on_remove",
-     .type = Type::unknown,
-     .doc = "What happens to the store of a removed volume.",
-     .unsupported = "a store is always kept"},
+     .type = Type::word,
+     .doc = "What happens to the store of a volume that is removed from the configuration: it is kept.",
+     .words = "keep"},
 };
 
 constexpr Key kProvision[] = {
     {.name = "size",
      .type = Type::size,
-     .doc = "Size of a new file, which is sparse. An existing file keeps its size.",
+     .doc = "Size of the store. A smaller existing one grows to it; a larger one stays as it is.",
      .min = 4096,
-     .max = kMaxStore,
-     .required = true},
+     .max = kMaxStore},
     {.name = "volblocksize",
-     .type = Type::unknown,
-     .doc = "Block size of a new zvol.",
-     .unsupported = "zvols are not created yet"},
+     .type = Type::size,
+     .doc = "Block size of a new zvol, a power of two. Default: what ZFS chooses, 16KiB today.",
+     .min = 512,
+     .max = 16 * kMiB},
     {.name = "sparse",
-     .type = Type::unknown,
-     .doc = "Reserve no space for a new zvol.",
-     .unsupported = "zvols are not created yet, and files are always sparse"},
+     .type = Type::boolean,
+     .doc = "Reserve no space in the pool for the zvol. Default false, as 'zfs create -V' does."},
     {.name = "properties",
-     .type = Type::unknown,
-     .doc = "ZFS properties of a new zvol.",
-     .unsupported = "zvols are not created yet"},
-    {.name = "clone_from",
-     .type = Type::unknown,
-     .doc = "Snapshot to clone.",
-     .unsupported = "zvols are not created yet"},
+     .type = Type::map,
+     .doc = "Further ZFS properties of the zvol, such as compression: zstd.",
+     .items = Items::texts},
+    {.name = "clone_from", .type = Type::text, .doc = "Make the zvol as a clone of this snapshot: pool/path@snapshot."},
     {.name = "allow_shrink",
-     .type = Type::unknown,
-     .doc = "Allow a smaller size.",
-     .unsupported = "an existing store keeps its size"},
+     .type = Type::boolean,
+     .doc = "Let an edit to a smaller size cut the end off the store. Loses what is there. Default false."},
+};
+
+constexpr Key kLimit[] = {
+    {.name = "iops",
+     .type = Type::number,
+     .doc = "Reads and writes per second.",
+     .min = kMinIops,
+     .max = uint64_t{1'000'000'000}},
+    {.name = "bandwidth",
+     .type = Type::rate,
+     .doc = "Bytes per second that are read and written, such as 100MiB.",
+     .min = kMinBandwidth,
+     .max = uint64_t{1} << 44},
+    {.name = "burst",
+     .type = Type::duration,
+     .doc = "So much of the limit may be used at once after idleness: with 10s, 500 IOPS are 5000 operations. "
+            "Default 1s.",
+     .max = 3600 * kSecond},
 };
 
 constexpr Key kFault[] = {
@@ -184,16 +240,25 @@ constexpr Key kFault[] = {
 constexpr Key kTarget[] = {
     {.name = "name", .type = Type::text, .doc = "iSCSI name: iqn.YYYY-MM.domain:name, eui. or naa.", .required = true},
     {.name = "alias", .type = Type::text, .doc = "Description that initiators may show."},
-    {.name = "groups", .type = Type::list, .doc = "Portal groups that offer the target. Default: all."},
+    {.name = "groups",
+     .type = Type::list,
+     .doc = "Portal groups that offer the target. Default: all.",
+     .items = Items::numbers},
     {.name = "auth",
      .type = Type::unknown,
      .doc = "CHAP.",
      .unsupported = "CHAP comes in a later version; restrict the target with 'initiators'"},
     {.name = "initiators",
      .type = Type::list,
-     .doc = "Initiator names that may log in; a '*' at the end matches the rest."},
+     .doc = "Initiator names that may log in; a '*' at the end matches the rest.",
+     .items = Items::texts},
     {.name = "allow_any", .type = Type::boolean, .doc = "Let every initiator in, also beyond loopback. Default false."},
-    {.name = "luns", .type = Type::list, .doc = "Logical units.", .required = true},
+    {.name = "luns",
+     .type = Type::list,
+     .doc = "Logical units.",
+     .required = true,
+     .table = &kLunSchema,
+     .items = Items::maps},
     {.name = "profile",
      .type = Type::unknown,
      .doc = "Settings for a kind of host.",
@@ -201,7 +266,7 @@ constexpr Key kTarget[] = {
     {.name = "limit",
      .type = Type::unknown,
      .doc = "Limits of IOPS and bandwidth.",
-     .unsupported = "targets are not limited"},
+     .unsupported = "give the volumes a 'limit' instead"},
     {.name = "max_connections",
      .type = Type::unknown,
      .doc = "Connections per session.",
@@ -211,7 +276,9 @@ constexpr Key kTarget[] = {
 
 constexpr Key kLun[] = {
     {.name = "lun", .type = Type::number, .doc = "Logical unit number.", .max = 16383, .required = true},
-    {.name = "volume", .type = Type::text, .doc = "Name of an entry of 'volumes'."},
+    {.name = "volume",
+     .type = Type::text,
+     .doc = "Name of an entry of 'volumes'; with 'count' a pattern such as vm-%03d."},
     {.name = "name", .type = Type::text, .doc = "Name of a volume that is described here."},
     {.name = "read_only", .type = Type::boolean, .doc = "Refuse writes through this mapping. Default false."},
 };
@@ -219,15 +286,17 @@ constexpr Key kLun[] = {
 }  // namespace
 
 const Schema kTopSchema{"the configuration", kTop};
+const Schema kIncludedSchema{"an included file", kIncluded, nullptr, &kTopSchema};
 const Schema kListenSchema{"a listen address", kListen};
 const Schema kAdminSchema{"'admin'", kAdmin};
 const Schema kLogSchema{"'log'", kLog};
 const Schema kDefaultsSchema{"'defaults'", kDefaults};
-const Schema kVolumeSchema{"a volume", kVolume};
+const Schema kVolumeSchema{"a volume", kVolume, nullptr, nullptr, "zvol|device|file|memory|null"};
 const Schema kProvisionSchema{"'provision'", kProvision};
+const Schema kLimitSchema{"'limit'", kLimit};
 const Schema kFaultSchema{"a fault", kFault};
 const Schema kTargetSchema{"a target", kTarget};
-const Schema kLunSchema{"a LUN", kLun, &kVolumeSchema};
+const Schema kLunSchema{"a LUN", kLun, &kVolumeSchema, nullptr, "volume|zvol|device|file|memory|null"};
 
 const Key* find_key(const Schema& schema, const char* name) {
   for (const Key& key : schema.keys)

@@ -76,4 +76,17 @@ std::string format_size(uint64_t bytes) {
   return std::to_string(bytes) + kUnitNames[unit];
 }
 
+std::string readable_size(uint64_t bytes) {
+  unsigned unit = 0;
+  while (unit + 1 < kUnitNames.size() && bytes >> (10 * (unit + 1)) != 0) ++unit;
+  if (unit == 0) return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
+  using Wide = unsigned __int128;
+  const Wide hundredths = Wide(bytes) * 100 >> (10 * unit);
+  const bool exact = hundredths << (10 * unit) == Wide(bytes) * 100;
+  std::string text = std::to_string(static_cast<uint64_t>(hundredths / 100));
+  const auto rest = static_cast<unsigned>(hundredths % 100);
+  if (rest != 0) text += "." + std::to_string(rest / 10) + (rest % 10 == 0 ? "" : std::to_string(rest % 10));
+  return (exact ? "" : "about ") + text + " " + kUnitNames[unit];
+}
+
 }  // namespace zvolt::config

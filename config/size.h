@@ -20,4 +20,7 @@ ParsedSize parse_size(std::string_view text);
 // 1073741824 -> "1GiB", 1500 -> "1500".
 std::string format_size(uint64_t bytes);
 
+// For sentences: "20 GiB", "1.5 GiB", "about 1.43 GiB", "512 bytes".
+std::string readable_size(uint64_t bytes);
+
 }  // namespace zvolt::config

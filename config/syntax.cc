@@ -124,6 +124,26 @@ std::string check_zvol_name(const std::string& name) {
   return {};
 }
 
+std::string check_snapshot_name(const std::string& name) {
+  constexpr const char* kForm = "expects a snapshot, pool/path@name";
+  const size_t at = name.find('@');
+  if (at == std::string::npos || at + 1 == name.size()) return kForm;
+  if (name.size() > kMaxZvolName) return "a ZFS name has at most 255 bytes";
+  for (const char c : name.substr(at + 1))
+    if (!is_alnum(c) && std::string_view("_-.: ").find(c) == std::string_view::npos)
+      return "the name of a snapshot consists of letters, digits, '_', '-', '.', ':' and spaces";
+  return check_zvol_name(name.substr(0, at)).empty() ? "" : kForm;
+}
+
+std::string check_zfs_property_name(const std::string& name) {
+  if (name.empty() || name.size() > kMaxZvolName) return "the name of a ZFS property has 1 to 255 bytes";
+  if (name[0] == '-') return "the name of a ZFS property does not start with '-'";
+  for (const char c : name)
+    if (!is_lower(c) && !is_digit(c) && std::string_view("_-.:+").find(c) == std::string_view::npos)
+      return "the name of a ZFS property consists of a-z, 0-9 and _ - . : +";
+  return {};
+}
+
 std::string check_volume_name(const std::string& name) {
   if (name.empty()) return "the name is empty";
   if (name.size() > kMaxVolumeName) return "a volume name has at most 128 characters";

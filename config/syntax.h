@@ -13,6 +13,8 @@ std::string check_iscsi_name(const std::string& name);
 std::string check_initiator_pattern(const std::string& pattern);
 std::string check_zvol_name(const std::string& name);
 std::string check_volume_name(const std::string& name);
+std::string check_snapshot_name(const std::string& name);      // pool/path@snapshot
+std::string check_zfs_property_name(const std::string& name);  // "compression", "com.example:owner"
 
 struct Endpoint {
   std::string address;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "config/nearest.h"
+#include "config/plan.h"
 #include "config/syntax.h"
 
 namespace zvolt::config {
@@ -21,7 +22,7 @@ class Unique {
   void add(const std::string& value, const Location& where) {
     const auto [first, fresh] = seen_.emplace(value, where);
     if (!fresh)
-      context_.error(where, what_ + " '" + value + "' is already used at line " + std::to_string(first->second.line));
+      context_.error(where, what_ + " '" + value + "' is already used at " + place_text(first->second, where));
   }
 
  private:
@@ -29,11 +30,6 @@ class Unique {
   std::string what_;
   std::map<std::string, Location> seen_;
 };
-
-// One spelling for what a volume opens: a zvol by its name is the device below /dev/zvol.
-std::string backing_of(const Volume& volume) {
-  return volume.kind == StoreKind::zvol ? "/dev/zvol/" + volume.path : volume.path;
-}
 
 void check_listen(const Config& config, Context& context) {
   Unique addresses(context, "address");
@@ -55,10 +51,10 @@ void check_volumes(const Config& config, Context& context) {
     if (!volume.name.empty()) names.add(volume.name, volume.where);
     if (volume.uuid) uuids.add(*volume.uuid, volume.uuid_where);
     if (volume.path.empty()) continue;
-    const auto [first, fresh] = paths.emplace(backing_of(volume), &volume);
+    const auto [first, fresh] = paths.emplace(store_key(volume), &volume);
     if (fresh) continue;
     context.error(volume.path_where, "'" + first->first + "' is already the store of volume '" + first->second->name +
-                                         "' (line " + std::to_string(first->second->path_where.line) +
+                                         "' (" + place_text(first->second->path_where, volume.path_where) +
                                          "): describe it once under 'volumes' and map it with 'volume: NAME'");
   }
 }

@@ -1,6 +1,7 @@
 // See volume_reader.h.
 #include "config/volume_reader.h"
 
+#include "config/provision_reader.h"
 #include "config/size.h"
 #include "config/syntax.h"
 
@@ -55,51 +56,58 @@ const Source* source_of(Context& context, const MapReader& map) {
   return found;
 }
 
-void read_path(Context& context, const MapReader& map, const char* key, Volume& volume) {
+// Why the path is refused, or what it is in its one spelling. Of a series the shortest and the longest name are tried.
+std::string check_path(StoreKind kind, const std::string& text, const Series& series) {
+  if (kind != StoreKind::zvol) return normal_path(text) ? "" : "expects an absolute path";
+  std::string why = check_zvol_name(series.many ? expand(text, series.first) : text);
+  if (why.empty() && series.many) why = check_zvol_name(expand(text, series.last()));
+  return why;
+}
+
+void read_path(Context& context, const MapReader& map, const char* key, const Series& series, Volume& volume) {
   const Node* node = map.value(key);
   if (node == nullptr) return;
   volume.path_where = context.at(*node);
-  if (volume.kind == StoreKind::zvol) {
-    const std::string why = check_zvol_name(node->text);
-    if (why.empty())
-      volume.path = node->text;
-    else
-      context.error(*node, "'zvol': " + why);
-    return;
+  const std::string quoted = "'" + std::string(key) + "'";
+  if (series.many) {
+    const std::string why = check_pattern(node->text);
+    if (!why.empty()) return context.error(*node, quoted + " beside 'count': " + why);
   }
-  const auto path = normal_path(node->text);
-  if (path)
-    volume.path = *path;
+  const std::string why = check_path(volume.kind, node->text, series);
+  if (why.empty())
+    volume.path = volume.kind == StoreKind::zvol ? node->text : normal_path(node->text).value_or("");
+  else if (volume.kind == StoreKind::zvol)
+    context.error(*node, quoted + ": " + why);
   else
-    context.error(*node, "'" + std::string(key) + "' expects an absolute path, found " + describe(*node));
+    context.error(*node, quoted + " " + why + ", found " + describe(*node));
 }
 
-// Sizes that are made by zvolt are whole blocks.
-void check_multiple(Context& context, const MapReader& map, const char* key, uint64_t size, uint32_t block) {
-  if (size % block == 0) return;
-  context.error(*map.value(key), "'" + std::string(key) + "': " + format_size(size) +
-                                     " is not a multiple of the block size " + std::to_string(block));
-}
-
-void read_provision(Context& context, const MapReader& map, Volume& volume) {
-  const Node* node = map.value("provision");
+void read_limit(Context& context, const MapReader& map, Volume& volume) {
+  const Node* node = map.value("limit");
   if (node == nullptr) return;
-  const MapReader provision(context, *node, kProvisionSchema);
-  if (volume.kind == StoreKind::zvol) {
-    context.error(map.key_node("provision"),
-                  "'provision' of a zvol is not supported yet: create it with 'zfs create -V'");
-  } else if (volume.kind != StoreKind::file) {
-    context.error(map.key_node("provision"), "'provision' goes with 'file' only");
-  }
-  const auto size = provision.number("size");
-  if (!size) return;
-  volume.provision = Provision{.size = *size, .sparse = true, .where = context.at(*node)};
-  check_multiple(context, provision, "size", *size, volume.block_size);
+  const MapReader limit(context, *node, kLimitSchema);
+  volume.limit.iops = limit.number("iops").value_or(0);
+  volume.limit.bandwidth = limit.number("bandwidth").value_or(0);
+  volume.limit.burst_ms = static_cast<unsigned>(limit.number("burst").value_or(volume.limit.burst_ms));
+  if (!limit.has("iops") && !limit.has("bandwidth"))
+    context.error(map.key_node("limit"), "'limit' needs 'iops' or 'bandwidth'");
 }
 
-void read_uuid(Context& context, const MapReader& map, Volume& volume) {
+unsigned whole_seconds(uint64_t ms) {
+  return static_cast<unsigned>((ms + 999) / 1000);
+}
+
+void read_wait(Context& context, const MapReader& map, Volume& volume) {
+  if (!map.has("wait_for_device")) return;
+  if (volume.kind != StoreKind::zvol && volume.kind != StoreKind::device)
+    context.error(map.key_node("wait_for_device"), "'wait_for_device' goes with 'zvol' and 'device' only");
+  if (const auto ms = map.number("wait_for_device")) volume.not_ready_seconds = whole_seconds(*ms);
+}
+
+void read_uuid(Context& context, const MapReader& map, const Series& series, Volume& volume) {
   const Node* node = map.value("uuid");
   if (node == nullptr) return;
+  if (series.many) return context.error(map.key_node("uuid"), "'uuid' beside 'count': every volume has its own");
   volume.uuid = parse_uuid(node->text);
   volume.uuid_where = context.at(*node);
   if (!volume.uuid)
@@ -140,6 +148,7 @@ VolumeDefaults read_defaults(Context& context, const Node& node) {
   out.block_size = block_size(map).value_or(out.block_size);
   out.physical_block_size = physical_block_size(map).value_or(out.physical_block_size);
   out.sync = sync_mode(map).value_or(out.sync);
+  if (const auto ms = map.number("wait_for_device")) out.not_ready_seconds = whole_seconds(*ms);
   return out;
 }
 
@@ -149,11 +158,45 @@ bool describes_store(const MapReader& map) {
   return false;
 }
 
-Volume read_volume(Context& context, const MapReader& map, const VolumeDefaults& defaults) {
+Series read_series(Context& context, const MapReader& map, Shared& shared) {
+  Series series;
+  if (map.has("first") && !map.has("count")) context.error(map.key_node("first"), "'first' goes with 'count'");
+  series.many = map.has("count");
+  const auto count = map.number("count");
+  if (!count) return series;
+  series.first = map.number("first").value_or(1);
+  if (*count > shared.template_items) {
+    context.error(map.key_node("count"),
+                  "'count': all templates together make at most " + std::to_string(kMaxTemplateItems) + " entries");
+    return series;
+  }
+  shared.template_items -= *count;
+  series.count = *count;
+  return series;
+}
+
+bool check_name(Context& context, const Node& node, const std::string& name, const Series& series) {
+  std::string why;
+  if (series.many) {
+    why = check_pattern(name);
+    if (!why.empty()) why = "'" + name + "' beside 'count': " + why;
+    if (why.empty()) why = check_volume_name(expand(name, series.first));
+    if (why.empty()) why = check_volume_name(expand(name, series.last()));
+  } else if (has_percent(name) && check_pattern(name).empty()) {
+    why = "'" + name + "' is a pattern, which needs 'count' beside it";
+  } else {
+    why = check_volume_name(name);
+  }
+  if (!why.empty()) context.error(node, why);
+  return why.empty();
+}
+
+Volume read_volume(Context& context, const MapReader& map, const VolumeDefaults& defaults, const Series& series) {
   Volume volume;
   volume.block_size = block_size(map).value_or(defaults.block_size);
   volume.physical_block_size = physical_block_size(map).value_or(defaults.physical_block_size);
   volume.sync = sync_mode(map).value_or(defaults.sync);
+  volume.not_ready_seconds = defaults.not_ready_seconds;
   volume.read_only = map.boolean("read_only").value_or(false);
   volume.force = map.boolean("force").value_or(false);
   if (const Source* source = source_of(context, map)) {
@@ -162,14 +205,24 @@ Volume read_volume(Context& context, const MapReader& map, const VolumeDefaults&
       volume.size = map.number(source->key).value_or(0);
       if (volume.size != 0) check_multiple(context, map, source->key, volume.size, volume.block_size);
     } else {
-      read_path(context, map, source->key, volume);
+      read_path(context, map, source->key, series, volume);
     }
   }
   if (volume.physical_block_size == 512 && volume.block_size == 4096 && map.value("physical_block_size") != nullptr)
     context.error(*map.value("physical_block_size"), "'physical_block_size' is less than the block size 4096");
-  read_provision(context, map, volume);
-  read_uuid(context, map, volume);
+  read_provision(context, map, series, volume);
+  read_limit(context, map, volume);
+  read_wait(context, map, volume);
+  read_uuid(context, map, series, volume);
   read_faults(context, map, volume);
+  return volume;
+}
+
+Volume expand_volume(const Volume& pattern, uint64_t number) {
+  Volume volume = pattern;
+  volume.name = expand(pattern.name, number);
+  volume.path = expand(pattern.path, number);
+  if (volume.provision) volume.provision->clone_from = expand(volume.provision->clone_from, number);
   return volume;
 }
 

@@ -20,7 +20,7 @@ struct Refused {
 
 class TreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(std::deque<Node>& nodes) : nodes_(nodes) {}
+  TreeBuilder(std::deque<Node>& nodes, const std::string& file) : nodes_(nodes), file_(file) {}
   const Node* root() const { return root_; }
 
   void OnDocumentStart(const YAML::Mark&) override {}
@@ -68,6 +68,7 @@ class TreeBuilder : public YAML::EventHandler {
     node.kind = kind;
     node.line = mark.line + 1;
     node.column = mark.column + 1;
+    node.file = &file_;
     if (anchor != YAML::NullAnchor) anchors_[anchor] = &node;
     return node;
   }
@@ -105,6 +106,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   std::deque<Node>& nodes_;
+  const std::string& file_;
   std::vector<Frame> stack_;
   std::unordered_map<YAML::anchor_t, Node*> anchors_;
   const Node* root_ = nullptr;
@@ -156,6 +158,7 @@ bool check_characters(const std::string& text, const std::string& file, std::vec
 
 YamlTree YamlTree::parse(const std::string& text, const std::string& file, std::vector<Problem>& problems) {
   YamlTree tree;
+  tree.file_ = std::make_unique<std::string>(file);
   if (text.size() > kMaxFileBytes) {
     problems.push_back({{file, 1, 1}, "the file is larger than " + std::to_string(kMaxFileBytes >> 20) + " MiB"});
     return tree;
@@ -164,15 +167,16 @@ YamlTree YamlTree::parse(const std::string& text, const std::string& file, std::
   try {
     std::istringstream stream(text);
     YAML::Parser parser(stream);
-    TreeBuilder builder(tree.nodes_);
+    TreeBuilder builder(tree.nodes_, *tree.file_);
     if (!parser.HandleNextDocument(builder) || builder.root() == nullptr) {
       Node& empty = tree.nodes_.emplace_back();
       empty.line = empty.column = 1;
+      empty.file = tree.file_.get();
       tree.root_ = &empty;
       return tree;
     }
     std::deque<Node> more;
-    TreeBuilder second(more);
+    TreeBuilder second(more, *tree.file_);
     if (parser.HandleNextDocument(second) && second.root() != nullptr) {
       problems.push_back(
           {{file, second.root()->line, second.root()->column}, "more than one YAML document in the file"});

@@ -1,11 +1,12 @@
-// YAML text -> a tree of nodes that know their line and column, duplicates and all. Called by loader.cc only. Built on
-// yaml-cpp's event interface instead of its Node: duplicate keys stay visible, aliases are shared and never expanded,
-// and hostile input (depth, alias bombs, bad UTF-8) becomes a Problem. No exception leaves it. Values, no threading
-// rule.
+// YAML text -> a tree of nodes that know their file, line and column, duplicates and all. Called by include.cc only.
+// Built on yaml-cpp's event interface instead of its Node: duplicate keys stay visible, aliases are shared and never
+// expanded, and hostile input (depth, alias bombs, bad UTF-8) becomes a Problem. No exception leaves it. Values, no
+// threading rule.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@ struct Node {
   bool plain = false;  // a scalar without quotes: may be a number or a truth value
   int line = 0;        // 1-based
   int column = 0;
+  const std::string* file = nullptr;                         // name of the file; lives as long as the tree
   std::string text;                                          // scalar
   std::vector<const Node*> items;                            // list
   std::vector<std::pair<const Node*, const Node*>> entries;  // map, in file order, duplicates included
@@ -33,6 +35,7 @@ class YamlTree {
   const Node* root() const { return root_; }
 
  private:
+  std::unique_ptr<std::string> file_;
   std::deque<Node> nodes_;  // stable addresses
   const Node* root_ = nullptr;
 };

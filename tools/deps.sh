@@ -35,6 +35,8 @@ check_packages=(
   clang-tidy
   shellcheck
   python3
+  python3-jsonschema  # the examples against the schema of the configuration
+  python3-yaml
   procps
   util-linux        # losetup
 )

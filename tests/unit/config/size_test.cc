@@ -80,5 +80,17 @@ TEST(Nearest, FarWordsHaveNoNeighbour) {
   EXPECT_EQ(nearest(std::string(100000, 'x'), words), "");
 }
 
+TEST(ReadableSize, IsExactOrSaysThatItIsNot) {
+  EXPECT_EQ(readable_size(0), "0 bytes");
+  EXPECT_EQ(readable_size(1), "1 byte");
+  EXPECT_EQ(readable_size(512), "512 bytes");
+  EXPECT_EQ(readable_size(65536), "64 KiB");
+  EXPECT_EQ(readable_size(uint64_t{20} << 30), "20 GiB");
+  EXPECT_EQ(readable_size((uint64_t{3} << 40) / 2), "1.5 TiB");
+  EXPECT_EQ(readable_size(1'500'000'000), "about 1.39 GiB");
+  EXPECT_EQ(readable_size((uint64_t{1} << 30) + 1), "about 1 GiB");
+  EXPECT_EQ(readable_size(UINT64_MAX), "about 15.99 EiB");
+}
+
 }  // namespace
 }  // namespace zvolt::config
