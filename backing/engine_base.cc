@@ -50,7 +50,7 @@ void IoEngine::run_before_flush() {
   running_before_flush_ = true;
   std::vector<BeforeFlush> due;
   due.swap(before_flush_);
-  for (const BeforeFlush& each : due) each.fn(each.arg);
+  for (const BeforeFlush& each : due) each.fn(each.arg, *this);
   if (before_flush_.empty()) {
     due.clear();
     before_flush_.swap(due);  // keeps its memory

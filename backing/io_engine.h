@@ -46,9 +46,12 @@ class IoEngine {
   // call when nothing is queued.
   virtual void flush() = 0;
 
-  // Run fn(arg) once, on this thread, at the beginning of the next flush(): for what gathers a burst's requests and
-  // queues one of its own for all of them (the journal's commit). From any function of this thread.
-  void before_flush(void (*fn)(void*), void* arg) { before_flush_.push_back({fn, arg}); }
+  // Run fn(arg, *this) once, on this thread, at the beginning of the next flush(): for what gathers a burst's requests
+  // and queues one of its own for all of them (the journal's commit). Called on this thread; repeating it is free.
+  using BeforeFlushFn = void (*)(void*, IoEngine&);
+  void before_flush(BeforeFlushFn fn, void* arg) {
+    if (before_flush_.empty() || before_flush_.back() != BeforeFlush{fn, arg}) before_flush_.push_back({fn, arg});
+  }
 
   // Grows with every submission to the kernel: what was queued at the same number has not been submitted yet.
   virtual uint64_t submissions() const = 0;
@@ -76,7 +79,8 @@ class IoEngine {
 
  private:
   struct BeforeFlush {
-    void (*fn)(void*);
+    bool operator==(const BeforeFlush&) const = default;
+    BeforeFlushFn fn;
     void* arg;
   };
 

@@ -121,6 +121,7 @@ void encode_superblock(const Superblock& s, std::span<uint8_t, kSuperblockBytes>
   put(at + 80, s.tail.position);
   put(at + 88, s.tail.chain);
   put(at + 96, s.watermark);
+  put(at + 104, s.span);
   put(at + kCrcAt, block_crc(into));
 }
 
@@ -143,6 +144,7 @@ Result<Superblock> decode_superblock(std::span<const uint8_t> slot, uint64_t dev
   s.clean = (flags & kCleanFlag) != 0;
   s.tail = {get<uint64_t>(at + 72), get<uint64_t>(at + 80), get<uint32_t>(at + 88)};
   s.watermark = get<uint64_t>(at + 96);
+  s.span = get<uint64_t>(at + 104);
   if ((flags & ~kCleanFlag) != 0) return broken("unknown flags");
   if (s.sector != kSmallSector && s.sector != kLargeSector) return broken("sector size");
   if (s.generation == 0 || s.tail.sequence == 0 || s.epoch_first_sequence == 0) return broken("a number is zero");
@@ -150,6 +152,7 @@ Result<Superblock> decode_superblock(std::span<const uint8_t> slot, uint64_t dev
   if (device_bytes < kRingStart || s.ring_bytes > device_bytes - kRingStart) {
     return broken("the ring is longer than the device (" + std::to_string(device_bytes) + " bytes): was it shortened?");
   }
+  if (s.span > s.ring_bytes) return broken("span");
   if (s.tail.position % s.sector != 0 || s.tail.position > UINT64_MAX / 2) return broken("tail position");
   if (s.tail.sequence > UINT64_MAX / 2 || s.watermark > UINT64_MAX / 2) return broken("sequence");
   return s;

@@ -26,7 +26,8 @@
 //   88  4  tail: chain value that the tail group must have
 //   92  4  zero
 //   96  8  watermark: every record up to this sequence was durable when the superblock was written (0: none yet)
-//   104    zeros to 512
+//   104 8  span: groups stand in [tail position, tail position + span), nowhere else. At most ring_bytes
+//   112    zeros to 512
 // Whatever lies before the tail is in the stores, flushed. The tail group is the first one that replay looks at.
 //
 // Positions count bytes written to the ring since the journal was made and never go down; position p is byte
@@ -126,6 +127,7 @@ struct Superblock {
   bool clean = false;
   Tail tail;
   uint64_t watermark = 0;
+  uint64_t span = 0;
   bool operator==(const Superblock&) const = default;
 };
 

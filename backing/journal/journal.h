@@ -36,6 +36,7 @@ namespace zvolt::backing::journal {
 
 class JournaledStore;
 struct Core;
+struct Lun;
 
 // Where {LUN, journal, epoch, state} is kept outside the ring, so that records are never replayed over newer data, nor
 // forgotten when the journal is not there. Implemented by the daemon (state directory, ZFS user property). May block;
@@ -206,6 +207,12 @@ class Journal {
 
  private:
   explicit Journal(std::unique_ptr<Core> core);
+  Result<std::shared_ptr<JournaledStore>> attach_lun(const std::shared_ptr<Lun>& lun, AttachOptions options);
+  Result<void> leave_for_good(Lun& lun, std::chrono::milliseconds limit);
+  Result<void> run_quiesced(const std::vector<Lun*>& luns, std::chrono::milliseconds limit,
+                            const std::function<Result<void>()>& run);
+  Result<void> mark_closed();
+
   std::unique_ptr<Core> core_;
 };
 

@@ -70,7 +70,13 @@ class JournaledStore final : public BlockStore {
 
  private:
   Submitted read(IoRequest& request, IoEngine& engine);
+  enum class Piece : uint8_t { made, again, waits, failed };
   Submitted change(IoRequest& request, IoEngine& engine);
+  Piece make_piece(IoRequest& request, IoEngine& engine, RecordKind kind, uint64_t at, uint64_t length,
+                   uint64_t& sequence);
+  Submitted unjournaled(IoRequest& request, IoEngine& engine, Mode mode);
+  Submitted not_served(IoRequest& request) const;
+  static void on_turn(IoRequest& request) noexcept;
   Submitted flush(IoRequest& request, IoEngine& engine);
   Submitted allocation(IoRequest& request, IoEngine& engine);
 
