@@ -122,6 +122,7 @@ void ItNexus::task_over(Task& task) {
 
 void ItNexus::for_each_nexus(const std::function<void(LunNexus&)>& visit) {
   for (const auto& nexus : nexuses_) visit(*nexus);
+  for (const auto& nexus : retired_) visit(*nexus);
 }
 
 void ItNexus::clear_attention(UnitAttention what) {

@@ -72,7 +72,8 @@ class ItNexus {
   bool replace_map(std::shared_ptr<const LunMap> map, std::span<Task* const> live);
   // A task of a retired LunNexus (task.nexus->retired()) is over.
   void task_over(Task& task);
-  // For LunNexus::transport: all of the map, and a notice of each retired one (not of those that end with the ItNexus).
+  // For LunNexus::transport. All: those of the map in its order, then the retired ones. The notice: a retired one ends
+  // (but not with the ItNexus itself).
   void for_each_nexus(const std::function<void(LunNexus&)>& visit);
   void on_retired_end(std::function<void(LunNexus&)> notice) { retired_end_ = std::move(notice); }
 

@@ -189,6 +189,7 @@ void LogicalUnit::release_successors() {
 void LogicalUnit::join(LunNexus* nexus) {
   const std::scoped_lock lock(mutex_);
   nexuses_.push_back(nexus);
+  given_up_ = false;
   nexus->set_unit_ready(state() == UnitState::ready);
 }
 

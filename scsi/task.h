@@ -70,6 +70,9 @@ struct Stamps {
   uint64_t started = 0;     // handed to the logical unit / store (queue stage ends)
   uint64_t store_done = 0;  // the store has answered (store stage ends)
   uint64_t sent = 0;        // last byte of the response given to the socket (send stage ends)
+  // The volume's rate limit held it up from here to there; lies within one of the stages above, and is not part of it.
+  uint64_t limit_from = 0;
+  uint64_t limit_to = 0;
 };
 
 // One piece of a media transfer. Owned by the transport; lives until done.

@@ -43,6 +43,13 @@ inline constexpr size_t kWindowShare = 32;
 
 // Pieces (buffers of up to 256 KiB) that one command may hold: 2 MiB in flight hide the store's latency.
 inline constexpr size_t kPieces = 8;
+// Pieces (of up to 256 KiB) that one shard has in one unit's store: enough for any device to be busy, 32 MiB at most
+// when it stalls.
+inline constexpr uint32_t kUnitInFlight = 128;
+// Commands that a rate limit delays: those due within the slack go on together (a timer for each would cost more than
+// it gives), and a limit that was changed is noticed after this long at most.
+inline constexpr std::chrono::microseconds kLimitSlack{100};
+inline constexpr std::chrono::milliseconds kLimitRecheck{50};
 // One R2T asks for at most this much (bytes), so that a burst never needs more than half of the pieces.
 inline constexpr uint32_t kSolicitedBurst = uint32_t{1} << 20;
 

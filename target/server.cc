@@ -1,5 +1,5 @@
-// See server.h. Owns, in this order: targets, shards, registry, acceptors. Accepting is done by one small thread, which
-// hands each socket to the shard with the fewest sessions; everything after that happens on shards.
+// See server.h. Accepting is done by one small thread (portals.h), which hands each socket to the shard with the fewest
+// sessions; everything after that happens on shards.
 #include "target/server.h"
 
 #include <netinet/tcp.h>
@@ -7,14 +7,15 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
-#include <condition_variable>
+#include <atomic>
 #include <future>
 #include <mutex>
-#include <optional>
+#include <set>
 #include <thread>
 
 #include "target/asio.h"
 #include "target/limits.h"
+#include "target/portals.h"
 #include "target/session/connection.h"
 #include "target/session/login_connection.h"
 #include "target/session/registry.h"
@@ -25,9 +26,8 @@ namespace zvolt::iscsi {
 
 namespace {
 
-constexpr uint64_t kMemoryMin = uint64_t{64} << 20;            // per shard: windows of four sessions and a little
-constexpr uint64_t kMemoryMax = uint64_t{512} << 20;           // per shard, when the configuration says nothing
-constexpr auto kAcceptPause = std::chrono::milliseconds(200);  // after EMFILE and the like
+constexpr uint64_t kMemoryMin = uint64_t{64} << 20;   // per shard: windows of four sessions and a little
+constexpr uint64_t kMemoryMax = uint64_t{512} << 20;  // per shard, when the configuration says nothing
 constexpr auto kDrainPoll = std::chrono::milliseconds(10);
 
 // One eighth of the machine's memory for data buffers unless the configuration says how much.
@@ -48,40 +48,46 @@ void keep_alive(TcpSocket& socket) {
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &limits::kKeepAliveCount, sizeof(int));
 }
 
+using UnitPtr = std::shared_ptr<scsi::LogicalUnit>;
+
+std::vector<UnitPtr> units_only_in(const TargetTable& one, const TargetTable& other) {
+  std::set<UnitPtr> units;
+  for (const TargetNode& target : one.targets())
+    for (const scsi::LunMap::Entry& entry : target.luns->entries) units.insert(entry.unit);
+  for (const TargetNode& target : other.targets())
+    for (const scsi::LunMap::Entry& entry : target.luns->entries) units.erase(entry.unit);
+  return {units.begin(), units.end()};
+}
+
+// A volume may come back as another unit (another block size, say) over the same store: nothing of the old one may land
+// there after something newer.
+void fence_successors(const std::vector<UnitPtr>& gone, const std::vector<UnitPtr>& come) {
+  for (const UnitPtr& next : come)
+    for (const UnitPtr& old : gone)
+      if (&next->store() == &old->store()) next->wait_for_end_of(*old);
+}
+
 }  // namespace
 
 struct Server::Impl {
-  struct Portal {
-    Portal(asio::io_context& context, PortalOptions portal_options)
-        : options(std::move(portal_options)), acceptor(context), retry(context) {}
-    PortalOptions options;
-    TcpAcceptor acceptor;
-    Timer retry;
-  };
-
-  explicit Impl(ServerOptions server_options)
-      : options(std::move(server_options)), targets(options.targets, options.shards) {
+  explicit Impl(ServerOptions server_options) : options(std::move(server_options)) {
     options.shards = std::max(1u, options.shards);
   }
 
-  Result<void> bind(Portal& portal);
-  void accept(Portal& portal);
-  void accepted(Portal& portal, TcpSocket::native_handle_type fd, const asio::ip::tcp& protocol);
-  void stop_accepting();
+  void accepted(TcpSocket::native_handle_type fd, const asio::ip::tcp& protocol, uint16_t group);
   void stop_shards();
   uint64_t wait_idle(std::chrono::milliseconds limit);
+  ChangeReport switch_sessions(const TargetTable& table);
   template <typename Work>
   uint64_t on_all_shards(Work work);
 
-  ServerOptions options;
-  TargetTable targets;
+  ServerOptions options;  // targets and portals: as they were at start
+  TargetDirectory directory;
   std::unique_ptr<SessionRegistry> registry;
-  std::vector<PortalOptions> bound;
   std::atomic<size_t> logins{0};
   std::unique_ptr<LoginContext> context;
-  asio::io_context accept_context{1};
-  std::vector<std::unique_ptr<Portal>> portals;
-  std::thread accept_thread;
+  PortalSet portals{[this](int fd, const asio::ip::tcp& protocol, uint16_t group) { accepted(fd, protocol, group); }};
+  std::mutex change_mutex;  // start, stop and reconfigure: one at a time; guards `running`
   bool running = false;
   // Last, so that they go first: connections in their queues look at what stands above.
   std::vector<std::unique_ptr<Shard>> shards;
@@ -90,37 +96,15 @@ struct Server::Impl {
 Server::Server(ServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 
 Server::~Server() {
-  if (impl_->running) stop(std::chrono::milliseconds(0));
-}
-
-Result<void> Server::Impl::bind(Portal& portal) {
-  const std::string name = format_address(portal.options.address, portal.options.port);
-  ErrorCode ec;
-  const auto address = asio::ip::make_address(portal.options.address, ec);
-  if (ec) return Error{EINVAL, "listen address " + name + " is not a literal IP address"};
-  const asio::ip::tcp::endpoint endpoint(address, portal.options.port);
-  portal.acceptor.open(endpoint.protocol(), ec);
-  if (!ec) portal.acceptor.set_option(asio::ip::tcp::acceptor::reuse_address(true), ec);
-  // An IPv6 wildcard must not take the IPv4 port too: both may be configured.
-  if (!ec && address.is_v6()) portal.acceptor.set_option(asio::ip::v6_only(true), ec);
-  if (!ec) portal.acceptor.bind(endpoint, ec);
-  if (!ec) portal.acceptor.listen(asio::socket_base::max_listen_connections, ec);
-  if (ec) return Error{ec.value(), "cannot listen on " + name + ": " + ec.message()};
-  portal.options.port = portal.acceptor.local_endpoint(ec).port();
-  return {};
+  stop(std::chrono::milliseconds(0));
 }
 
 Result<void> Server::start() {
   Impl& s = *impl_;
-  for (const PortalOptions& options : s.options.portals) {
-    s.portals.push_back(std::make_unique<Impl::Portal>(s.accept_context, options));
-    const Result<void> result = s.bind(*s.portals.back());
-    if (!result) {
-      s.portals.clear();
-      return result.error();
-    }
-    s.bound.push_back(s.portals.back()->options);
-  }
+  const std::lock_guard one_at_a_time(s.change_mutex);
+  const auto bound = s.portals.prepare(s.options.portals);
+  if (!bound) return bound.error();
+  s.directory.replace(std::make_shared<const TargetTable>(s.options.targets, *bound, s.options.shards));
   const uint64_t memory = memory_per_shard(s.options);
   std::vector<Shard*> shards;
   for (unsigned i = 0; i < s.options.shards; ++i) {
@@ -130,43 +114,17 @@ Result<void> Server::start() {
     shards.push_back(s.shards.back().get());
   }
   s.registry = std::make_unique<SessionRegistry>(shards);
-  s.context = std::make_unique<LoginContext>(LoginContext{s.targets, *s.registry, s.bound, s.logins});
+  s.context = std::make_unique<LoginContext>(LoginContext{s.directory, *s.registry, s.logins});
   for (Shard* shard : shards) shard->start();
-  for (auto& portal : s.portals) s.accept(*portal);
-  s.accept_thread = std::thread([&s] {
-    pthread_setname_np(pthread_self(), "accept");
-    s.accept_context.run();
-  });
+  s.portals.commit();
+  s.portals.start();
+  // They hold the units: a volume that is unmapped later must be able to go.
+  s.options.targets.clear();
   s.running = true;
   return {};
 }
 
-void Server::Impl::accept(Portal& portal) {
-  portal.acceptor.async_wait(TcpAcceptor::wait_read, [this, &portal](ErrorCode ec) {
-    if (ec) return;
-    ErrorCode failed;
-    asio::ip::tcp::endpoint peer;
-    TcpSocket socket(accept_context);
-    portal.acceptor.non_blocking(true, failed);
-    portal.acceptor.accept(socket, peer, failed);
-    if (!failed) {
-      const int fd = socket.release(failed);
-      accepted(portal, fd, peer.protocol());
-    } else if (failed == asio::error::no_descriptors || failed == boost::system::errc::too_many_files_open_in_system ||
-               failed == boost::system::errc::not_enough_memory || failed == asio::error::no_buffer_space) {
-      spdlog::warn("accept on {}: {}; trying again", format_address(portal.options.address, portal.options.port),
-                   failed.message());
-      portal.retry.expires_after(kAcceptPause);
-      portal.retry.async_wait([this, &portal](ErrorCode stopped) {
-        if (!stopped) accept(portal);
-      });
-      return;
-    }
-    accept(portal);
-  });
-}
-
-void Server::Impl::accepted(Portal& portal, TcpSocket::native_handle_type fd, const asio::ip::tcp& protocol) {
+void Server::Impl::accepted(TcpSocket::native_handle_type fd, const asio::ip::tcp& protocol, uint16_t group) {
   if (logins.load(std::memory_order_relaxed) >= limits::kLoginConnections || registry->size() >= limits::kConnections) {
     spdlog::warn("too many connections: {} without a login, {} sessions; one refused",
                  logins.load(std::memory_order_relaxed), registry->size());
@@ -176,7 +134,7 @@ void Server::Impl::accepted(Portal& portal, TcpSocket::native_handle_type fd, co
   Shard& shard = **std::min_element(shards.begin(), shards.end(), [](const auto& a, const auto& b) {
     return a->sessions.load(std::memory_order_relaxed) < b->sessions.load(std::memory_order_relaxed);
   });
-  asio::post(shard.context(), [this, &shard, fd, protocol, group = portal.options.group] {
+  asio::post(shard.context(), [this, &shard, fd, protocol, group] {
     TcpSocket socket(shard.context());
     ErrorCode ec;
     socket.assign(protocol, fd, ec);
@@ -192,7 +150,8 @@ void Server::Impl::accepted(Portal& portal, TcpSocket::native_handle_type fd, co
 
 std::vector<uint16_t> Server::ports() const {
   std::vector<uint16_t> out;
-  for (const PortalOptions& portal : impl_->bound) out.push_back(portal.port);
+  if (const auto table = impl_->directory.current())
+    for (const PortalOptions& portal : table->portals()) out.push_back(portal.port);
   return out;
 }
 
@@ -208,17 +167,6 @@ uint64_t Server::Impl::on_all_shards(Work work) {
   uint64_t sum = 0;
   for (auto& answer : answers) sum += answer.get();
   return sum;
-}
-
-void Server::Impl::stop_accepting() {
-  asio::post(accept_context, [this] {
-    for (auto& portal : portals) {
-      ErrorCode ignored;
-      portal->acceptor.close(ignored);
-      portal->retry.cancel();
-    }
-  });
-  if (accept_thread.joinable()) accept_thread.join();
 }
 
 uint64_t Server::Impl::wait_idle(std::chrono::milliseconds limit) {
@@ -253,9 +201,10 @@ void Server::Impl::stop_shards() {
 
 uint64_t Server::stop(std::chrono::milliseconds limit) {
   Impl& s = *impl_;
+  const std::lock_guard one_at_a_time(s.change_mutex);
   if (!s.running) return 0;
   s.running = false;
-  s.stop_accepting();
+  s.portals.stop();
   s.on_all_shards([](Shard& shard) -> uint64_t {
     const auto connections = shard.connections();
     for (const auto& connection : connections) connection->drain();
@@ -266,12 +215,47 @@ uint64_t Server::stop(std::chrono::milliseconds limit) {
   return left;
 }
 
+ChangeReport Server::Impl::switch_sessions(const TargetTable& table) {
+  std::atomic<unsigned> changed{0}, leaving{0};
+  on_all_shards([&](Shard& shard) -> uint64_t {
+    const auto connections = shard.connections();
+    for (const auto& connection : connections) {
+      const Connection::Followed followed = connection->follow(table, options.logout_time);
+      if (followed == Connection::Followed::changed) ++changed;
+      if (followed == Connection::Followed::leaving) ++leaving;
+    }
+    return 0;
+  });
+  return {table.generation(), changed, leaving};
+}
+
+Result<ChangeReport> Server::reconfigure(ServerChange change) {
+  Impl& s = *impl_;
+  const std::lock_guard one_at_a_time(s.change_mutex);
+  if (!s.running) return Error{ECANCELED, "the server does not run"};
+  const auto bound = s.portals.prepare(change.portals);
+  if (!bound) return bound.error();
+  const auto before = s.directory.current();
+  const auto after =
+      std::make_shared<const TargetTable>(std::move(change.targets), *bound, s.options.shards, before.get());
+  const std::vector<UnitPtr> gone = units_only_in(*before, *after);
+  fence_successors(gone, units_only_in(*after, *before));
+  s.directory.replace(after);
+  s.portals.commit();
+  const ChangeReport report = s.switch_sessions(*after);
+  for (const UnitPtr& unit : gone) unit->give_up();
+  spdlog::info("configuration {}: {} sessions have other LUNs, {} were asked to log out", report.generation,
+               report.sessions_changed, report.sessions_leaving);
+  return report;
+}
+
 std::vector<SessionInfo> Server::sessions() const {
   return impl_->registry ? impl_->registry->list() : std::vector<SessionInfo>();
 }
 
 std::vector<std::shared_ptr<stats::LunStats>> Server::lun_stats() const {
-  return impl_->targets.all_stats();
+  const auto table = impl_->directory.current();
+  return table == nullptr ? std::vector<std::shared_ptr<stats::LunStats>>() : table->all_stats();
 }
 
 }  // namespace zvolt::iscsi

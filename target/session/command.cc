@@ -24,7 +24,9 @@ void Command::reset_command() {
   reset();
   connection = nullptr;
   immediate = in_use = responded = running = finishing = no_answer = waiting = stalled = parameter_data = failed =
-      deferred = held_whole = false;
+      deferred = held_whole = in_limit_queue = waits_for_lane = false;
+  lane = nullptr;
+  limit_due = 0;
   expected_in = expected_out = total = 0;
   received = solicited = next_r2t_sn = outstanding_r2ts = 0;  // next_transfer_id goes on: tags stay unique
   unsolicited = {};

@@ -14,6 +14,7 @@ namespace zvolt::iscsi {
 
 class Connection;
 struct Command;
+struct UnitLane;
 
 // A part of a command's media range with its buffer. media_in: read, then sent. media_out: received, then written.
 struct Piece : scsi::MediaIo {
@@ -51,7 +52,13 @@ struct Command : scsi::Task {
   bool parameter_data = false;  // data-out goes to Task::data, not to the media
   bool deferred = false;        // its answer waits for the end of data that is still arriving
   bool failed = false;          // the transport ended it: status and sense are set, wait for the store and respond
+  bool in_limit_queue = false;  // the volume's rate limit delays it
+  bool waits_for_lane = false;  // in the queue of its unit: too many pieces are in the store
   bool held_whole = false;      // the whole logical unit is held until it ends (an orphaned UNMAP, say)
+
+  UnitLane* lane = nullptr;       // of its logical unit, on this shard
+  uint64_t limit_due = 0;         // when the rate limit lets it go on (CLOCK_MONOTONIC, ns); 0: now
+  uint32_t limit_generation = 0;  // of the limit that said so
 
   uint32_t expected_in = 0;  // Expected Data Transfer Length by direction (bytes)
   uint32_t expected_out = 0;

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "scsi/sense.h"
 #include "target/asio.h"
 #include "target/login/login.h"
 #include "target/proto/pdu.h"
@@ -18,6 +20,7 @@
 namespace zvolt::iscsi {
 
 class SessionRegistry;
+class TargetTable;
 
 // A PDU that waits for the socket. `data` belongs to a piece, a command, or to `owned`.
 struct TransmitPdu {
@@ -44,9 +47,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // No new commands; closes when those in flight are answered.
   void drain();
 
+  // A new configuration: takes over the session's new LUN map, or asks a session to log out that has no business here
+  // any more.
+  enum class Followed : uint8_t { unchanged, changed, leaving };
+  Followed follow(const TargetTable& table, std::chrono::seconds logout_time);
+
   // Shard's calls.
   void transmit();
-  void resume(Command& command);  // memory may be there now
+  void resume(Command& command);  // memory, or its turn, may be there now
   void check_progress();          // ends a connection whose peer has stalled for too long
 
   Session& session() { return *session_; }
@@ -94,7 +102,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void begin_media_out(Command& command, uint32_t immediate_bytes, bool final);
   void data_out_segment_done(Command& command, bool takes);
   bool takes_data(const Command& command) const;
-  void data_out_failed(Command& command, uint8_t asc, uint8_t ascq);
+  void data_out_failed(Command& command, scsi::SenseCode code);
   void stop_taking(Command& command);
   bool receiving(const Command& command) const;
   void command_pdu_done();
@@ -119,6 +127,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void hold(Command& command);
   void orphan_step(Command& command);
   bool idle(const Command& command) const;
+
+  // admission.cc
+  void book_limit(Command& command);
+  bool waits_for_limit(Command& command);
+  void wait_for_lane(Command& command);
+  void serve_lane(UnitLane& lane);
+  void leave_waits(Command& command);
+
+  // follow.cc
+  void request_logout(std::chrono::seconds time);
 
   // transmit.cc
   TransmitPdu& queue_pdu(Opcode opcode);
@@ -156,7 +174,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string peer_;
   State state_ = State::full_feature;
   uint32_t stat_sn_;
-  Timer linger_timer_;
+  Timer linger_timer_;  // for the peer to close, or to log out when it was asked to
 
   // Receive state
   Receive receive_ = Receive::header;
@@ -194,6 +212,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint64_t last_data_out_ns_ = 0;  // when data that was asked for last came, or was asked for
   uint32_t orphans_ = 0;
   bool ended_ = false;                // the session is over
+  bool leaving_ = false;              // it was asked to log out
   std::shared_ptr<Connection> self_;  // while orphans_ > 0 after the end
 };
 

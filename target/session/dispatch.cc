@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "scsi/lun_nexus.h"
 #include "target/limits.h"
 #include "target/session/connection.h"
 
@@ -158,7 +159,7 @@ void Connection::begin_scsi_command() {
   pdu_command_ = &c;
   c.unsolicited = {!final, kReservedTag, immediate_bytes, unsolicited_limit, 0};
   if (unexpected) {
-    data_out_failed(c, 0x0c, 0x0c);  // UNEXPECTED UNSOLICITED DATA, RFC 7143 11.4.7.2
+    data_out_failed(c, scsi::sense::kUnexpectedUnsolicitedData);  // RFC 7143 11.4.7.2
     return;
   }
   if (c.expected_out > 0 && (immediate_bytes > 0 || !final)) {
@@ -167,8 +168,9 @@ void Connection::begin_scsi_command() {
     out_offset_ = 0;
   }
   s.nexus.start(c);
-  if (c.lu != nullptr) {
-    if (stats::LunShardStats* stats = s.stats_of(c.lu)) stats->count_start();
+  if (c.nexus != nullptr) {
+    c.lane = static_cast<UnitLane*>(c.nexus->transport);
+    c.lane->stats->count_start();
   }
   after_start(c, immediate_bytes, final);
 }
@@ -196,7 +198,7 @@ void Connection::begin_data_out() {
   const uint32_t length = bhs_.data_bytes();
   const bool in_order = offset == sequence->next_offset && pdu.data_sn.value() == sequence->next_data_sn;
   if (!in_order || length > sequence->end - std::min(sequence->end, offset)) {
-    data_out_failed(*command, 0x0c, 0x0d);  // INCORRECT AMOUNT OF DATA
+    data_out_failed(*command, scsi::sense::kIncorrectAmountOfData);
     return;
   }
   out_offset_ = offset;
@@ -329,6 +331,7 @@ void Connection::abort_command(Command& c) {
   if (c.running && session_->nexus.abort(c)) c.running = false;
   if (c.waiting) shard_.forget_waiter(c);
   leave_stalled(c);
+  leave_waits(c);
   orphan_step(c);
 }
 

@@ -32,7 +32,8 @@ class LoginConnection : public std::enable_shared_from_this<LoginConnection> {
         group_(portal_group),
         context_(context),
         timer_(shard.context()),
-        negotiator_(context.targets, LoginLimits{}, portal_group) {
+        table_(context.targets.current()),
+        negotiator_(*table_, LoginLimits{}, portal_group) {
     ErrorCode ec;
     const auto peer = socket_.remote_endpoint(ec);
     if (!ec) peer_ = format_address(peer.address().to_string(), peer.port());
@@ -190,22 +191,33 @@ class LoginConnection : public std::enable_shared_from_this<LoginConnection> {
       context_.registry.ended(admission.tsih);
       return;
     }
-    auto session = make_session(admission);
+    // What is in force now, on this shard: the configuration may have changed since the login began, and whoever
+    // changes it comes to this shard only after that.
+    const std::shared_ptr<const TargetTable> table = context_.targets.current();
+    const SessionParameters& p = negotiator_.parameters();
+    const LoginStatus allowed =
+        p.discovery ? LoginStatus::success : table->check_target(p.target_name, p.initiator_name, group_);
+    if (allowed != LoginStatus::success) {
+      spdlog::info("{}: login refused: {} has just gone", peer_, p.target_name);
+      refuse_on_shard(std::move(socket), admission.tsih, allowed);
+      return;
+    }
+    auto session = make_session(admission, *table);
     uint32_t stat_sn = stat_sn_;
     if (!session->reserve_window()) {
       spdlog::warn("{}: no memory for a command window left (raise `memory:`), login refused", peer_);
-      refuse_on_shard(std::move(socket), admission.tsih);
+      refuse_on_shard(std::move(socket), admission.tsih, LoginStatus::out_of_resources);
       return;
     }
     session->exp_cmd_sn = negotiator_.initial_cmd_sn();
     auto connection =
         std::make_shared<Connection>(std::move(socket), std::move(session), context_.registry, peer_, stat_sn);
     shard.add(connection);
-    context_.registry.began(admission.tsih, connection);
+    context_.registry.began(admission.tsih, connection, table->generation());
     connection->begin(std::move(step));
   }
 
-  std::unique_ptr<Session> make_session(const SessionRegistry::Admission& admission) {
+  std::unique_ptr<Session> make_session(const SessionRegistry::Admission& admission, const TargetTable& table) {
     const SessionParameters& p = negotiator_.parameters();
     char isid[16];
     std::snprintf(isid, sizeof isid, "0x%02x%02x%02x%02x%02x%02x", p.isid[0], p.isid[1], p.isid[2], p.isid[3],
@@ -214,18 +226,19 @@ class LoginConnection : public std::enable_shared_from_this<LoginConnection> {
     std::snprintf(group, sizeof group, "0x%04x", group_);
     scsi::NexusNames names{p.initiator_name, p.initiator_name + ",i," + isid, p.target_name,
                            p.target_name + ",t," + group, group_};
-    const TargetNode* target = p.discovery ? nullptr : context_.targets.find(p.target_name);
-    auto discover = [&targets = context_.targets, &portals = context_.portals, initiator = p.initiator_name,
-                     local = local_] { return targets.discover(initiator, local, portals); };
-    return std::make_unique<Session>(
-        p, admission.tsih, *admission.shard, std::move(names),
-        target == nullptr ? std::make_shared<scsi::LunMap>() : target->luns,
-        target == nullptr ? std::vector<UnitStats>{} : context_.targets.unit_stats(*target), std::move(discover));
+    const TargetNode* target = p.discovery ? nullptr : table.find(p.target_name);
+    auto discover = [&targets = context_.targets, initiator = p.initiator_name, local = local_] {
+      return targets.current()->discover(initiator, local);
+    };
+    return std::make_unique<Session>(p, admission.tsih, *admission.shard, std::move(names),
+                                     target == nullptr ? std::make_shared<scsi::LunMap>() : target->luns,
+                                     target == nullptr ? std::vector<UnitStats>{} : table.unit_stats(*target),
+                                     std::move(discover));
   }
 
-  void refuse_on_shard(TcpSocket socket, uint16_t tsih) {
+  void refuse_on_shard(TcpSocket socket, uint16_t tsih, LoginStatus status) {
     context_.registry.ended(tsih);
-    LoginStep step = negotiator_.refuse(LoginStatus::out_of_resources);
+    LoginStep step = negotiator_.refuse(status);
     auto& pdu = as<LoginResponse>(step.header);
     pdu.stat_sn = stat_sn_;
     pdu.exp_cmd_sn = pdu.max_cmd_sn = negotiator_.initial_cmd_sn();
@@ -244,6 +257,7 @@ class LoginConnection : public std::enable_shared_from_this<LoginConnection> {
   uint16_t group_;
   LoginContext& context_;
   Timer timer_;
+  std::shared_ptr<const TargetTable> table_;  // what this login negotiates about
   LoginNegotiator negotiator_;
   std::string peer_ = "?", local_;
   BasicHeaderSegment bhs_{};

@@ -18,10 +18,9 @@ namespace zvolt::iscsi {
 
 // What logins need of the server. Outlives all connections.
 struct LoginContext {
-  const TargetTable& targets;
+  const TargetDirectory& targets;
   SessionRegistry& registry;
-  const std::vector<PortalOptions>& portals;  // with the ports that were really bound
-  std::atomic<size_t>& logins;                // connections that are not logged in
+  std::atomic<size_t>& logins;  // connections that are not logged in
 };
 
 // Runs the login of an accepted socket; the coroutine keeps itself alive. Call on the shard's thread.

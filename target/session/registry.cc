@@ -59,9 +59,17 @@ SessionRegistry::TakeOver SessionRegistry::take_over(uint16_t tsih) const {
   return result;
 }
 
-void SessionRegistry::began(uint16_t tsih, std::weak_ptr<Connection> connection) {
+void SessionRegistry::began(uint16_t tsih, std::weak_ptr<Connection> connection, uint64_t map_generation) {
   const std::lock_guard lock(mutex_);
-  if (const auto it = sessions_.find(tsih); it != sessions_.end()) it->second.connection = std::move(connection);
+  const auto it = sessions_.find(tsih);
+  if (it == sessions_.end()) return;
+  it->second.connection = std::move(connection);
+  it->second.map_generation = map_generation;
+}
+
+void SessionRegistry::map_changed(uint16_t tsih, uint64_t map_generation) {
+  const std::lock_guard lock(mutex_);
+  if (const auto it = sessions_.find(tsih); it != sessions_.end()) it->second.map_generation = map_generation;
 }
 
 void SessionRegistry::ended(uint16_t tsih) {
@@ -85,6 +93,7 @@ std::vector<SessionInfo> SessionRegistry::list() const {
     info.address = entry.peer;
     info.tsih = tsih;
     info.shard = entry.shard->index();
+    info.map_generation = entry.map_generation;
     out.push_back(std::move(info));
   }
   return out;

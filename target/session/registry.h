@@ -37,7 +37,8 @@ class SessionRegistry {
     std::vector<std::shared_ptr<Connection>> replaced;  // on the same shard, to be terminated
   };
   TakeOver take_over(uint16_t tsih) const;
-  void began(uint16_t tsih, std::weak_ptr<Connection> connection);
+  void began(uint16_t tsih, std::weak_ptr<Connection> connection, uint64_t map_generation);
+  void map_changed(uint16_t tsih, uint64_t map_generation);
   void ended(uint16_t tsih);
 
   std::vector<SessionInfo> list() const;
@@ -51,6 +52,7 @@ class SessionRegistry {
     std::string peer;
     Shard* shard = nullptr;
     std::weak_ptr<Connection> connection;
+    uint64_t map_generation = 0;
     bool discovery = false;
   };
   mutable std::mutex mutex_;

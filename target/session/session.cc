@@ -4,21 +4,51 @@
 #include <algorithm>
 #include <utility>
 
+#include "scsi/lun_nexus.h"
+
 namespace zvolt::iscsi {
 
+namespace {
+UnitLane* lane_of(const scsi::LunNexus& unit_nexus) {
+  return static_cast<UnitLane*>(unit_nexus.transport);
+}
+}  // namespace
+
 Session::Session(SessionParameters session_parameters, uint16_t session_tsih, Shard& session_shard,
-                 scsi::NexusNames names, std::shared_ptr<const scsi::LunMap> luns, std::vector<UnitStats> unit_stats,
-                 std::function<std::vector<DiscoveredTarget>()> discover)
+                 scsi::NexusNames names, std::shared_ptr<const scsi::LunMap> luns,
+                 const std::vector<UnitStats>& unit_stats, std::function<std::vector<DiscoveredTarget>()> discover)
     : parameters(std::move(session_parameters)),
       tsih(session_tsih),
       shard(session_shard),
       nexus(std::move(names), std::move(luns)),
-      text(parameters, std::move(discover)),
-      unit_stats_(std::move(unit_stats)),
-      shard_stats_(unit_stats_.size(), nullptr) {}
+      text(parameters, std::move(discover)) {
+  nexus.on_retired_end([this](scsi::LunNexus& ended) { shard.lanes().release(lane_of(ended)); });
+  attach_lanes(unit_stats);
+}
 
 Session::~Session() {
   keep_memory_for(0);
+  nexus.for_each_nexus([this](scsi::LunNexus& unit_nexus) { shard.lanes().release(lane_of(unit_nexus)); });
+}
+
+// Those that are new have none. The map's own nexuses come first.
+void Session::attach_lanes(const std::vector<UnitStats>& unit_stats) {
+  size_t i = 0;
+  nexus.for_each_nexus([&](scsi::LunNexus& unit_nexus) {
+    if (unit_nexus.transport == nullptr)
+      unit_nexus.transport = shard.lanes().acquire(unit_nexus.unit(), unit_stats[i].stats, shard.index());
+    ++i;
+  });
+}
+
+bool Session::replace_map(const std::shared_ptr<const scsi::LunMap>& luns, const std::vector<UnitStats>& unit_stats) {
+  if (&nexus.map() == luns.get()) return false;
+  std::vector<scsi::Task*> live;
+  for (Command* command : table_)
+    if (command != nullptr) live.push_back(command);
+  const bool changed = nexus.replace_map(luns, live);
+  attach_lanes(unit_stats);
+  return changed;
 }
 
 void Session::keep_memory_for(uint32_t commands) {
@@ -65,19 +95,11 @@ Command* Session::take_command() {
 }
 
 void Session::give_back(Command& command) {
+  if (command.nexus != nullptr && command.nexus->retired()) nexus.task_over(command);
   table_[command.slot] = nullptr;
   free_slots_.push_back(command.slot);
   --used_;
   shard.give_back(command);
-}
-
-stats::LunShardStats* Session::stats_of(const scsi::LogicalUnit* unit) {
-  for (size_t i = 0; i < unit_stats_.size(); ++i) {
-    if (unit_stats_[i].unit != unit) continue;
-    if (shard_stats_[i] == nullptr) shard_stats_[i] = &unit_stats_[i].stats->shard(shard.index());
-    return shard_stats_[i];
-  }
-  return nullptr;
 }
 
 }  // namespace zvolt::iscsi

@@ -16,7 +16,7 @@
 
 namespace zvolt::iscsi {
 
-// The statistics of each logical unit, in the order of the session's LUN map.
+// The statistics of each logical unit, one for each entry of the session's LUN map.
 struct UnitStats {
   const scsi::LogicalUnit* unit = nullptr;
   std::shared_ptr<stats::LunStats> stats;
@@ -25,7 +25,7 @@ struct UnitStats {
 class Session {
  public:
   Session(SessionParameters parameters, uint16_t tsih, Shard& shard, scsi::NexusNames names,
-          std::shared_ptr<const scsi::LunMap> luns, std::vector<UnitStats> unit_stats,
+          std::shared_ptr<const scsi::LunMap> luns, const std::vector<UnitStats>& unit_stats,
           std::function<std::vector<DiscoveredTarget>()> discover);
   ~Session();
   Session(const Session&) = delete;
@@ -48,7 +48,10 @@ class Session {
   Command* by_slot(uint32_t slot) const { return slot < table_.size() ? table_[slot] : nullptr; }
   const std::vector<Command*>& table() const { return table_; }
   uint32_t commands() const { return used_; }
-  stats::LunShardStats* stats_of(const scsi::LogicalUnit* unit);
+
+  // The target's new map, with the statistics of its units. Commands of numbers that went run to their end on their old
+  // unit. Returns whether anything changed.
+  bool replace_map(const std::shared_ptr<const scsi::LunMap>& luns, const std::vector<UnitStats>& unit_stats);
 
   SessionParameters parameters;
   const uint16_t tsih;
@@ -60,8 +63,7 @@ class Session {
   uint32_t immediate = 0;  // immediate SCSI commands without a response
 
  private:
-  std::vector<UnitStats> unit_stats_;
-  std::vector<stats::LunShardStats*> shard_stats_;
+  void attach_lanes(const std::vector<UnitStats>& unit_stats);
   std::vector<Command*> table_;
   std::vector<uint32_t> free_slots_;
   uint32_t used_ = 0;

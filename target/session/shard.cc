@@ -18,6 +18,7 @@ Shard::Shard(unsigned index, size_t memory_bytes, const backing::EngineOptions& 
       pool_(memory_bytes),
       engine_ready_(std::make_unique<Descriptor>(*context_, dup(engine_->wait_fd()))),
       watch_timer_(std::make_unique<Timer>(*context_)),
+      limit_queue_(std::make_unique<LimitQueue>(*this, *context_)),
       read_ahead_(new uint8_t[limits::kReadAhead]) {
   tick();
 }
@@ -27,6 +28,7 @@ Shard::~Shard() {
   connections_.clear();
   engine_ready_.reset();
   watch_timer_.reset();
+  limit_queue_.reset();
   context_.reset();
 }
 

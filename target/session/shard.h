@@ -14,6 +14,8 @@
 #include "backing/io_engine.h"
 #include "target/asio.h"
 #include "target/session/command.h"
+#include "target/session/limit_queue.h"
+#include "target/session/unit_lane.h"
 
 namespace zvolt::iscsi {
 
@@ -34,6 +36,8 @@ class Shard {
   asio::io_context& context() { return *context_; }
   backing::IoEngine& engine() { return *engine_; }
   backing::BufferPool& pool() { return pool_; }
+  UnitLanes& lanes() { return lanes_; }
+  LimitQueue& limit_queue() { return *limit_queue_; }
   uint8_t* read_ahead() { return read_ahead_.get(); }
 
   // CLOCK_MONOTONIC in nanoseconds, read when a burst starts and by tick().
@@ -68,12 +72,14 @@ class Shard {
   void watch();
 
   unsigned index_;
+  UnitLanes lanes_;
   // Ended by hand in the destructor: handlers that never ran own connections, which need everything else here.
   std::unique_ptr<asio::io_context> context_ = std::make_unique<asio::io_context>(1);
   std::unique_ptr<backing::IoEngine> engine_;
   backing::BufferPool pool_;
   std::unique_ptr<Descriptor> engine_ready_;
   std::unique_ptr<Timer> watch_timer_;
+  std::unique_ptr<LimitQueue> limit_queue_;
   std::unique_ptr<uint8_t[]> read_ahead_;
   std::thread thread_;
   uint64_t now_ = 0;

@@ -19,7 +19,11 @@ std::string format_address(const std::string& address, uint16_t port) {
   return (v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
 }
 
-TargetTable::TargetTable(std::vector<TargetNode> targets, size_t shards) : targets_(std::move(targets)) {
+TargetTable::TargetTable(std::vector<TargetNode> targets, std::vector<PortalOptions> portals, size_t shards,
+                         const TargetTable* before)
+    : targets_(std::move(targets)),
+      portals_(std::move(portals)),
+      generation_(before == nullptr ? 1 : before->generation_ + 1) {
   for (TargetNode& target : targets_) {
     // Logins bring normalised (lower-case) names: what they are compared with must be too.
     target.name = normalize_name(target.name).value_or(target.name);
@@ -27,8 +31,14 @@ TargetTable::TargetTable(std::vector<TargetNode> targets, size_t shards) : targe
       std::transform(pattern.begin(), pattern.end(), pattern.begin(), [](unsigned char c) { return std::tolower(c); });
     for (const scsi::LunMap::Entry& entry : target.luns->entries) {
       const std::string& name = entry.unit->options().name;
-      const bool known = std::any_of(stats_.begin(), stats_.end(), [&](const auto& s) { return s->name() == name; });
-      if (!known) stats_.push_back(std::make_shared<stats::LunStats>(name, shards));
+      std::shared_ptr<stats::LunStats>& stats = stats_by_name_[name];
+      if (stats != nullptr) continue;
+      if (before != nullptr) {
+        if (const auto old = before->stats_by_name_.find(name); old != before->stats_by_name_.end())
+          stats = old->second;
+      }
+      if (stats == nullptr) stats = std::make_shared<stats::LunStats>(name, shards);
+      stats_.push_back(stats);
     }
   }
 }
@@ -62,13 +72,12 @@ std::string TargetTable::target_alias(std::string_view target) const {
   return node == nullptr ? std::string() : node->alias;
 }
 
-std::vector<DiscoveredTarget> TargetTable::discover(std::string_view initiator, const std::string& local,
-                                                    const std::vector<PortalOptions>& portals) const {
+std::vector<DiscoveredTarget> TargetTable::discover(std::string_view initiator, const std::string& local) const {
   std::vector<DiscoveredTarget> out;
   for (const TargetNode& target : targets_) {
     if (!allowed(target, initiator)) continue;
     DiscoveredTarget found{target.name, {}};
-    for (const PortalOptions& portal : portals) {
+    for (const PortalOptions& portal : portals_) {
       if (!in_group(target, portal.group)) continue;
       const std::string& address = wildcard(portal.address) ? local : portal.address;
       std::string text = format_address(address, portal.port) + "," + std::to_string(portal.group);
@@ -82,10 +91,9 @@ std::vector<DiscoveredTarget> TargetTable::discover(std::string_view initiator, 
 
 std::vector<UnitStats> TargetTable::unit_stats(const TargetNode& target) const {
   std::vector<UnitStats> out;
-  for (const scsi::LunMap::Entry& entry : target.luns->entries) {
-    for (const auto& stats : stats_)
-      if (stats->name() == entry.unit->options().name) out.push_back({entry.unit.get(), stats});
-  }
+  out.reserve(target.luns->entries.size());
+  for (const scsi::LunMap::Entry& entry : target.luns->entries)
+    out.push_back({entry.unit.get(), stats_by_name_.at(entry.unit->options().name)});
   return out;
 }
 

@@ -26,17 +26,6 @@ uint32_t transfer_tag(const Command& c) {
   return ((c.next_transfer_id & 0x3fffff) << kSlotBits) | c.slot;
 }
 
-void set_fixed_sense(scsi::Task& task, uint8_t key, uint8_t asc, uint8_t ascq) {
-  task.status = scsi::Status::check_condition;
-  task.sense.bytes.fill(0);
-  task.sense.bytes[0] = 0x70;
-  task.sense.bytes[2] = key;
-  task.sense.bytes[7] = 10;
-  task.sense.bytes[12] = asc;
-  task.sense.bytes[13] = ascq;
-  task.sense.length = 18;
-}
-
 uint32_t round_up(uint32_t value, uint32_t unit) {
   return (value + unit - 1) / unit * unit;
 }
@@ -70,6 +59,7 @@ void Connection::proceed(Command& c) {
       c.total = static_cast<uint32_t>(std::min<uint64_t>(c.expected_in, c.transfer_length));
       if (c.stamps.data_ready == 0) c.stamps.data_ready = c.stamps.received;
       c.stamps.started = 0;
+      book_limit(c);
       issue_reads(c);
       return;
     case scsi::Phase::media_out:
@@ -77,6 +67,7 @@ void Connection::proceed(Command& c) {
       // Only after a start() that had to wait: what has arrived meanwhile goes where it belongs now.
       c.total = static_cast<uint32_t>(std::min<uint64_t>(c.expected_out, c.transfer_length));
       if (c.phase == scsi::Phase::media_out) {
+        book_limit(c);
         store_ready_pieces(c);
       } else {
         take_as_parameters(c);
@@ -92,6 +83,7 @@ void Connection::begin_media_out(Command& c, uint32_t immediate_bytes, bool fina
   c.running = c.phase == scsi::Phase::pending;
   c.parameter_data = c.phase == scsi::Phase::data_out;
   c.total = c.running ? c.expected_out : static_cast<uint32_t>(std::min<uint64_t>(c.expected_out, c.transfer_length));
+  if (c.phase == scsi::Phase::media_out) book_limit(c);
   const uint32_t unsolicited = std::min(c.total, final ? immediate_bytes : c.unsolicited.end);
   c.solicited = unsolicited;
   if (c.parameter_data) {
@@ -197,7 +189,7 @@ void Connection::data_out_segment_done(Command& c, bool takes) {
     sequence->open = false;
     if (sequence != &c.unsolicited && c.outstanding_r2ts > 0) --c.outstanding_r2ts;
     if (takes && !complete) {
-      data_out_failed(c, 0x0c, 0x0d);  // INCORRECT AMOUNT OF DATA
+      data_out_failed(c, scsi::sense::kIncorrectAmountOfData);
       return;
     }
   }
@@ -217,10 +209,13 @@ bool Connection::receiving(const Command& c) const {
 }
 
 // RFC 7143 11.4.7.2: the command ends with ABORTED COMMAND; what the initiator still sends for it finds no task.
-void Connection::data_out_failed(Command& c, uint8_t asc, uint8_t ascq) {
+void Connection::data_out_failed(Command& c, scsi::SenseCode code) {
   spdlog::warn("{}: ITT {:#x}: data-out against the negotiated rules, sense 0b/{:02x}/{:02x}", peer_,
-               c.initiator_task_tag, asc, ascq);
-  set_fixed_sense(c, 0x0b, asc, ascq);
+               c.initiator_task_tag, code.asc, code.ascq);
+  // The unit may not have seen the command yet.
+  const scsi::LogicalUnit* unit = c.lu != nullptr ? c.lu : session_->nexus.unit(c.lun);
+  c.status = scsi::Status::check_condition;
+  c.sense = scsi::make_sense(code, {}, unit != nullptr && unit->descriptor_sense());
   c.failed = true;
   stop_taking(c);
   check_out_complete(c);
@@ -251,10 +246,10 @@ void Connection::check_out_complete(Command& c) {
     solicit(c);
     return;
   }
-  if (out_command_ == &c || c.store_pieces > 0) return;
+  if (out_command_ == &c || c.store_pieces > 0 || c.waits_for_lane) return;
   if (c.stamps.data_ready == 0) c.stamps.data_ready = c.stamps.started = shard_.now();
   if (!c.parameter_data) {
-    finish(c);
+    if (!waits_for_limit(c)) finish(c);
     return;
   }
   c.parameter_data = false;
@@ -263,6 +258,7 @@ void Connection::check_out_complete(Command& c) {
 }
 
 void Connection::solicit(Command& c) {
+  if (waits_for_limit(c)) return;
   const uint32_t limit =
       std::min<uint32_t>(session_->parameters.max_outstanding_r2t, static_cast<uint32_t>(c.sequences.size()));
   while (c.solicited < c.total && c.outstanding_r2ts < limit) {
@@ -274,6 +270,10 @@ void Connection::solicit(Command& c) {
 
 // Buffers for a burst; shortened to what there is. False: none now, the command waits for memory or for its own pieces.
 bool Connection::prepare_burst(Command& c, uint32_t* length) {
+  if (c.lane->full()) {
+    if (c.used_pieces == 0) wait_for_lane(c);
+    return false;
+  }
   uint32_t ready = 0;
   while (ready < *length) {
     const uint32_t size = std::min(*length - ready, kPieceBytes);
@@ -317,9 +317,14 @@ void Connection::send_r2t(Command& c, uint32_t length) {
 // ---- data-in ----
 
 void Connection::issue_reads(Command& c) {
+  if (waits_for_limit(c)) return;
   while (c.issued < c.total && c.error == 0 && !c.no_answer && c.used_pieces < kReadPieces) {
     if (queued_bytes_ >= limits::kTransmitQueueBytes) {
       stall(c);
+      break;
+    }
+    if (c.lane->full()) {
+      wait_for_lane(c);
       break;
     }
     const uint32_t length = round_up(std::min(c.total - c.issued, kPieceBytes), c.block_size);
@@ -366,14 +371,20 @@ void Connection::emit_reads(Command& c) {
 
 // Returns true when the piece is finished already.
 bool Connection::submit_piece(Command& c, Piece& p) {
+  if (c.phase != scsi::Phase::media_in && c.lane->full()) {  // it stays `ready`; a read does not get here then
+    wait_for_lane(c);
+    return false;
+  }
   p.task = &c;
   p.done = &Connection::on_piece_done;
   p.state = Piece::State::in_store;
   ++c.store_pieces;
+  ++c.lane->in_store;
   if (c.stamps.started == 0) c.stamps.started = shard_.now();
   if (!session_->nexus.media_io(c, p)) return false;
   shard_.tick();
   --c.store_pieces;
+  --c.lane->in_store;
   if (c.phase == scsi::Phase::media_in) {
     p.state = Piece::State::ready;
   } else {
@@ -389,7 +400,9 @@ void Connection::on_piece_done(scsi::MediaIo& io) noexcept {
 }
 
 void Connection::piece_finished(Command& c, Piece& p) {
+  UnitLane& lane = *c.lane;
   --c.store_pieces;
+  --lane.in_store;
   if (p.held) {
     c.lu->release_range(c.media_offset + p.offset, p.length);
     p.held = false;
@@ -397,10 +410,12 @@ void Connection::piece_finished(Command& c, Piece& p) {
   const bool read = c.phase == scsi::Phase::media_in;
   if (read && !c.no_answer) {
     p.state = Piece::State::ready;
+    serve_lane(lane);
     issue_reads(c);
     return;
   }
   release_piece(c, p);
+  serve_lane(lane);
   if (c.no_answer) {
     orphan_step(c);
   } else {
@@ -474,15 +489,6 @@ void Connection::on_advanced(scsi::Task& task) noexcept {
     self.emit_reads(c);
   } else {
     self.respond(c);
-  }
-}
-
-void Connection::resume(Command& c) {
-  if (c.no_answer || c.responded) return;
-  if (c.phase == scsi::Phase::media_in) {
-    issue_reads(c);
-  } else {
-    check_out_complete(c);
   }
 }
 

@@ -94,6 +94,7 @@ void Connection::respond(Command& c) {
   stop_taking(c);
   release_pieces(c);
   if (c.waiting) shard_.forget_waiter(c);
+  leave_waits(c);
   if (receiving(c)) {
     c.deferred = true;
     return;
@@ -261,16 +262,14 @@ void Connection::pdu_sent(const Sent& done) {
 
 void Connection::command_sent(Command& c) {
   c.stamps.sent = shard_.now();
-  if (c.lu != nullptr) {
-    if (stats::LunShardStats* stats = session_->stats_of(c.lu))
-      stats->record(c.op_class, c.stamps, c.total, c.status != scsi::Status::good);
-  }
+  if (c.lane != nullptr) c.lane->stats->record(c.op_class, c.stamps, c.total, c.status != scsi::Status::good);
   release(c);
 }
 
 void Connection::release(Command& c) {
   stop_taking(c);
   leave_stalled(c);
+  leave_waits(c);
   if (c.waiting) shard_.forget_waiter(c);
   if (pdu_command_ == &c) {
     pdu_command_ = nullptr;
@@ -278,9 +277,7 @@ void Connection::release(Command& c) {
   }
   release_pieces(c);
   if (!c.responded) --(c.immediate ? session_->immediate : session_->in_flight);
-  if (c.lu != nullptr) {
-    if (stats::LunShardStats* stats = session_->stats_of(c.lu)) stats->count_finish();
-  }
+  if (c.lane != nullptr) c.lane->stats->count_finish();
   session_->give_back(c);
 }
 

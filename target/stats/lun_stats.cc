@@ -16,7 +16,7 @@ constexpr StageStamps kStageStamps[] = {
     {Stage::store, &scsi::Stamps::started, &scsi::Stamps::store_done},
     {Stage::send, &scsi::Stamps::store_done, &scsi::Stamps::sent},
 };
-static_assert(std::size(kStageStamps) == kStages);
+static_assert(std::size(kStageStamps) == kStages - 1 && static_cast<size_t>(Stage::limit) == kStages - 1);
 
 // One writer: a plain add, readable from other threads; no locked instruction.
 void bump(std::atomic<uint64_t>& counter, uint64_t by) {
@@ -46,14 +46,27 @@ ClassStats& LunShardStats::need(scsi::OpClass op) {
   return *stats;
 }
 
+void LunShardStats::record_limit(ClassStats& stats, uint64_t nanoseconds) {
+  LatencyHistogram* histogram = stats.limit.load(std::memory_order_relaxed);  // this thread is the only writer
+  if (histogram == nullptr) {
+    histogram = new LatencyHistogram;
+    stats.limit.store(histogram, std::memory_order_release);
+  }
+  histogram->record(nanoseconds);
+}
+
 void LunShardStats::record(scsi::OpClass op, const scsi::Stamps& stamps, uint64_t bytes, bool error) {
   ClassStats& stats = need(op);
+  const uint64_t limited = stamps.limit_to > stamps.limit_from ? stamps.limit_to - stamps.limit_from : 0;
   for (const StageStamps& s : kStageStamps) {
     const uint64_t from = stamps.*s.from;
     const uint64_t to = stamps.*s.to;
     if (from == 0 || to < from) continue;  // did not get there, or out of order: no figure is better than a wrong one
-    stats.stages[static_cast<size_t>(s.stage)].record(to - from);
+    const bool has_limit =
+        limited != 0 && s.stage != Stage::total && from <= stamps.limit_from && stamps.limit_to <= to;
+    stats.stages[static_cast<size_t>(s.stage)].record(to - from - (has_limit ? limited : 0));
   }
+  if (limited != 0) record_limit(stats, limited);
   bump(stats.bytes, bytes);
   if (error) bump(stats.errors, 1);
 }
@@ -74,7 +87,9 @@ LunStats::Summary LunStats::summary(scsi::OpClass op) const {
     const LunShardStats* shard = slot.load(std::memory_order_acquire);
     const ClassStats* stats = shard == nullptr ? nullptr : shard->of(op);
     if (stats == nullptr) continue;
-    for (size_t i = 0; i < kStages; ++i) result.stages[i].add(stats->stages[i]);
+    for (size_t i = 0; i < stats->stages.size(); ++i) result.stages[i].add(stats->stages[i]);
+    if (const LatencyHistogram* limit = stats->limit.load(std::memory_order_acquire); limit != nullptr)
+      result.stages[static_cast<size_t>(Stage::limit)].add(*limit);
     result.bytes += stats->bytes.load(std::memory_order_relaxed);
     result.errors += stats->errors.load(std::memory_order_relaxed);
   }

@@ -16,13 +16,16 @@
 
 namespace zvolt::stats {
 
-enum class Stage : uint8_t { total, receive, queue, store, send };
-inline constexpr size_t kStages = 5;
-inline constexpr const char* kStageNames[kStages] = {"total", "receive", "queue", "store", "send"};
+// limit: delayed by the volume's rate limit; only of commands that were.
+enum class Stage : uint8_t { total, receive, queue, store, send, limit };
+inline constexpr size_t kStages = 6;
+inline constexpr const char* kStageNames[kStages] = {"total", "receive", "queue", "store", "send", "limit"};
 inline constexpr const char* kClassNames[scsi::kOpClasses] = {"read", "write", "flush", "unmap", "other"};
 
 struct ClassStats {
-  std::array<LatencyHistogram, kStages> stages;
+  ~ClassStats() { delete limit.load(std::memory_order_relaxed); }
+  std::array<LatencyHistogram, kStages - 1> stages;  // all but the last, Stage::limit
+  std::atomic<LatencyHistogram*> limit{nullptr};     // allocated when a command was delayed
   std::atomic<uint64_t> bytes{0};
   std::atomic<uint64_t> errors{0};  // status other than GOOD
 };
@@ -43,6 +46,7 @@ class LunShardStats {
  private:
   std::atomic<uint64_t> started_{0}, finished_{0};
   ClassStats& need(scsi::OpClass op);
+  static void record_limit(ClassStats& stats, uint64_t nanoseconds);
   std::array<std::atomic<ClassStats*>, scsi::kOpClasses> classes_{};
 };
 

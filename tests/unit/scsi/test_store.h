@@ -73,6 +73,7 @@ class TestStore : public backing::BlockStore {
   uint64_t bad_offset = UINT64_MAX;       // a read that covers this byte fails with EIO there
   std::vector<Event> events;
   void resize(uint64_t size) { bytes_.resize(size), mapped_.resize(size); }
+  backing::Geometry& change_geometry() { return geometry_; }
   void fill(uint8_t value);  // all data, all mapped
   std::vector<uint8_t> bytes(uint64_t offset, uint64_t length) const;
   bool mapped(uint64_t offset) const { return mapped_[offset]; }

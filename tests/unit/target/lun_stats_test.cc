@@ -50,7 +50,24 @@ TEST(LunStats, StampsOfOneBurstGiveZeroNotNothing) {
   LunStats stats("a", 1);
   const Stamps burst{.received = 5, .data_ready = 5, .started = 5, .store_done = 5, .sent = 5};
   stats.shard(0).record(OpClass::flush, burst, 0, false);
-  for (size_t i = 0; i < kStages; ++i) EXPECT_EQ(stats.summary(OpClass::flush).stages[i].count(), 1u);
+  for (size_t i = 0; i < kStages; ++i) {
+    const bool delayed = i == static_cast<size_t>(Stage::limit);  // it was not
+    EXPECT_EQ(stats.summary(OpClass::flush).stages[i].count(), delayed ? 0u : 1u);
+  }
+}
+
+TEST(LunStats, WhatTheLimitDelayedIsItsOwnStageAndNotPartOfAnother) {
+  LunStats stats("a", 1);
+  Stamps delayed = kAll;
+  delayed.started += 5'000'000, delayed.store_done += 5'000'000, delayed.sent += 5'000'000;
+  delayed.limit_from = 1'012'000;
+  delayed.limit_to = 6'012'000;
+  stats.shard(0).record(OpClass::read, delayed, 4096, false);
+  EXPECT_EQ(stage_max(stats, OpClass::read, Stage::limit), 5'000'000u);
+  EXPECT_EQ(stage_max(stats, OpClass::read, Stage::queue), 20'000u);
+  EXPECT_EQ(stage_max(stats, OpClass::read, Stage::receive), 10'000u);
+  EXPECT_EQ(stage_max(stats, OpClass::read, Stage::store), 40'000u);
+  EXPECT_EQ(stage_max(stats, OpClass::read, Stage::total), 5'150'000u);
 }
 
 TEST(LunStats, ClassesAndShardsAreApartAndSummed) {
