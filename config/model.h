@@ -71,9 +71,9 @@ struct Limit {
 };
 
 // How long an absent device answers "becoming ready" (02/04/01) before it counts as lost (04/3E/01), unless
-// `wait_for_device` says otherwise. Linux and Windows retry until their own timeouts (30 s to 3 min per command, then
-// the file system sees an error); ESXi and clustered hosts wait longer and take the loss as permanent, which is what
-// the time must outlast: a pool that is exported, moved and imported by hand, or a slow import after a power cut.
+// `wait_for_device` says otherwise. Hosts retry the first, each within its own command and path timeouts; ESXi takes
+// the second for permanent loss. So the time must outlast a pool that is exported, moved and imported by hand, or a
+// slow import after a power cut, and it must end, so that a cluster fails over to a path that still has the disk.
 inline constexpr unsigned kDefaultNotReadySeconds = 300;
 
 struct Volume {
