@@ -74,9 +74,9 @@ COMMANDS = [
     ("destroy-busy", "exec 7<>/dev/zvol/tank/odd-name_1.2:3; zfs destroy tank/odd-name_1.2:3"),
     ("destroy-missing", "zfs destroy tank/missing"),
     ("rename-exists", "zfs rename tank/b tank/clone"),
-    ("no-permission-get", "setpriv --reuid 65534 --regid 65534 --clear-groups zfs get -Hp volsize tank/a"),
-    ("no-permission-set", "setpriv --reuid 65534 --regid 65534 --clear-groups zfs set compression=off tank/a"),
-    ("no-permission-create", "setpriv --reuid 65534 --regid 65534 --clear-groups zfs create -s -V 8M tank/mine"),
+    ("no-permission-get", "su -s /bin/sh nobody -c 'zfs get -Hp volsize tank/a'"),
+    ("no-permission-set", "su -s /bin/sh nobody -c 'zfs set compression=off tank/a'"),
+    ("no-permission-create", "su -s /bin/sh nobody -c 'zfs create -s -V 8M tank/mine'"),
     ("no-device-node", "mv /dev/zfs /dev/zfs.away; zfs get -Hp volsize tank/a; s=$?; mv /dev/zfs.away /dev/zfs; exit $s"),
     ("write-readonly", "dd if=/dev/zero of=/dev/zvol/tank/b bs=64K count=1 conv=notrunc"),
     ("write-over-quota", "dd if=/dev/urandom of=/dev/zvol/tank/q/z bs=1M count=32 oflag=direct conv=notrunc"),
@@ -107,7 +107,7 @@ def keep(folder, name, lines):
 
 
 def without_module(t, folder):
-    t.vm.sh("zpool destroy -f tank; udevadm settle; rmmod zfs || true; rmmod spl || true")
+    t.vm.sh("zpool destroy -f tank; udevadm settle; udevadm control --exit; rmmod zfs; mv /lib/modules /lib/modules.away")
     reply = t.vm.run("zfs get -Hp volsize tank/a >/tmp/out 2>/tmp/err; echo $? >/tmp/status; base64 -w 0 /tmp/out; echo; base64 -w 0 /tmp/err; "
-                     "echo; cat /tmp/status; modprobe zfs")
+                     "echo; cat /tmp/status; mv /lib/modules.away /lib/modules; modprobe zfs")
     keep(folder, "no-module", reply.output.split("\n"))

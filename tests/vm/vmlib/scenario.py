@@ -10,6 +10,7 @@ from .initiators import KernelInitiator
 from .zvoltd import TARGET, Zvoltd
 
 TOOL_LIMIT_S = 120
+VERIFIED_BYTES = 16 << 20  # read whole at the end, through an emulated network
 REGISTRY = {}
 
 
@@ -102,7 +103,7 @@ class Test:
                               check=False)
         return done.returncode, done.stdout.decode(errors="replace")
 
-    def verify_loop(self, seconds, lun=0, sessions=2, span="64MiB", extra=()):
-        """zvolt-verify-loop (libiscsi) from this machine: mixed I/O, every byte compared."""
+    def verify_loop(self, seconds, lun=0, sessions=2):
+        """zvolt-verify-loop (libiscsi) from this machine: mixed I/O, every byte compared, at the end all of the span."""
         return self.tool(os.path.join(self.bin_dir, "zvolt-verify-loop"), "--url", self.daemon.url(lun), "--sessions", str(sessions),
-                         "--seconds", str(seconds), *extra, limit=seconds * 4 + 120)
+                         "--seconds", str(seconds), "--span", str(VERIFIED_BYTES), limit=seconds + 300)
