@@ -47,7 +47,8 @@ class Load : public LiveServer {
   static void work(RawClient& client, int number, bool may_hear, const std::atomic<bool>& stop, Tally& tally) {
     work_on(client, number, may_hear, stop, tally);
     tally.ended = true;
-    tally.ended.notify_all();
+    ++tally.commands;  // or who waits for progress sleeps on
+    tally.commands.notify_all();
   }
 
   // Until that many more commands have gone well, or the worker has found something.
