@@ -187,6 +187,8 @@ Submitted FaultStore::issue(Op& op, IoKind kind, uint64_t offset, uint64_t lengt
   op.next = next;
   op.io.kind = kind;
   op.io.fua = op.parent.fua && is_change(kind);
+  op.io.spare_holes = op.parent.spare_holes;
+  op.io.cancel = op.parent.cancel;
   op.io.offset = offset;
   op.io.length = length;
   if (op.piece.iov_base != nullptr) {

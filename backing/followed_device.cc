@@ -50,6 +50,9 @@ FollowedDevice::~FollowedDevice() {
 // --- shard ---
 
 bool FollowedDevice::enter(IoEngine& engine) {
+  // Looked at twice: those who come while it is closed must not look as if somebody were inside.
+  if (state_.load(std::memory_order_relaxed) != kOpen) [[unlikely]]
+    return false;
   inside_.add(engine, 1);
   if (state_.load(std::memory_order_seq_cst) == kOpen) [[likely]]
     return true;

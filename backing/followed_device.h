@@ -100,7 +100,7 @@ class FollowedDevice final : public FollowedStore {
   void follow_flushes();
   bool can_write_now() const;
   void begin_close(Presence presence, std::string reason);
-  bool wait_drained(std::chrono::milliseconds most);
+  void wait_drained(std::chrono::milliseconds most);
   void close_if_drained();
   void reopen_for_writing();
   void try_open(std::chrono::milliseconds busy_wait);
@@ -135,6 +135,7 @@ class FollowedDevice final : public FollowedStore {
   std::string path_;
   bool offline_ = false;
   bool writable_open_ = false;  // opened O_RDWR
+  bool left_ = false;           // kClosing: everybody was seen to have left
   bool face_changed_ = false;   // since the last publish()
   bool just_closed_ = false;    // by us: the kernel may still hold the claim for a moment
   int flush_lost_ = 0;          // errno of a flush that failed on a device that was there and writable

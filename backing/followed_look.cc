@@ -144,18 +144,22 @@ void FollowedDevice::follow_flushes() {
 
 void FollowedDevice::begin_close(Presence presence, std::string reason) {
   if (flush_lost_ == 0 && device_->flushes().sticky_error() != 0) flush_failed_.store(true, std::memory_order_relaxed);
+  left_ = false;
   state_.store(kClosing, std::memory_order_seq_cst);
   inside_.fence();
   set_away(presence, std::move(reason));
 }
 
-bool FollowedDevice::wait_drained(std::chrono::milliseconds most) {
+void FollowedDevice::wait_drained(std::chrono::milliseconds most) {
   Lock lock(help_mutex_);
-  return wake_.wait_for(lock, most, [this] { return inside_.zero(); });
+  left_ = wake_.wait_for(lock, most, [this] { return inside_.zero(); });
 }
 
 void FollowedDevice::close_if_drained() {
-  if (state_.load(std::memory_order_relaxed) != kClosing || !inside_.zero()) return;
+  if (state_.load(std::memory_order_relaxed) != kClosing) return;
+  // Once seen, it stands: whoever is counted afterwards is on its way to be refused.
+  left_ = left_ || inside_.zero();
+  if (!left_) return;
   if (offline_ && !device_->read_only() && fdatasync(number_.fd()) != 0) {
     flush_failed_.store(true, std::memory_order_relaxed);
   }

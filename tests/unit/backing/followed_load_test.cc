@@ -15,7 +15,7 @@ constexpr uint64_t kBlock = 4096;      // bytes
 constexpr uint64_t kBlocksEach = 256;  // of one shard's own range
 constexpr unsigned kDepth = 16;        // requests in flight of a shard
 constexpr unsigned kShards = 2;
-constexpr int kRounds = 12;  // of all transitions
+constexpr int kRounds = 6;  // of all transitions
 
 // One place of a shard's queue: a block that is written with a new value, then read back, and so on.
 struct Place {
@@ -26,7 +26,7 @@ class Worker {
  public:
   Worker(FollowedStore& store, unsigned number) : store_(store), base_(number * kBlocksEach) {}
 
-  void run(const std::atomic<bool>& stop) {
+  void run(const std::atomic<bool>& stop, std::atomic<unsigned>& working) {
     uint64_t turn = 0;
     while (!stop.load()) {
       for (unsigned i = 0; i < kDepth; ++i) start(places_[i], (turn * kDepth + i) % kBlocksEach, turn + i);
@@ -35,13 +35,24 @@ class Worker {
         check(place);
       }
       ++turn;
+      turns_.store(turn);
+      serve();
     }
     for (uint64_t block = 0; block < kBlocksEach; ++block) verify(block);
+    working.fetch_sub(1);
+    while (working.load() > 0) serve();
   }
+  uint64_t turns() const { return turns_.load(); }
   uint64_t good() const { return good_; }
   uint64_t away() const { return away_; }
 
  private:
+  // As a shard does whether or not it waits for something itself: another's flush may be on its engine.
+  void serve() {
+    shard_.engine().flush();
+    shard_.engine().reap(256);
+    shard_.engine().flush();
+  }
   void start(Place& place, uint64_t block, uint64_t turn) {
     IoRequest& request = place.io.request;
     constexpr IoKind kKinds[] = {IoKind::write, IoKind::write, IoKind::read, IoKind::flush, IoKind::write_zeroes};
@@ -80,6 +91,7 @@ class Worker {
   Shard shard_;
   std::array<Place, kDepth> places_;
   std::array<int, kBlocksEach> known_{};  // value of each block, -1: a write of it failed
+  std::atomic<uint64_t> turns_{0};
   uint64_t good_ = 0;
   uint64_t away_ = 0;
 };
@@ -100,11 +112,12 @@ TEST(FollowedLoad, EveryTransitionUnderLoadLosesNothingAndAnswersEachRequestOnce
   ASSERT_TRUE(opened.ok());
   FollowedStore& store = **opened;
   std::atomic<bool> stop{false};
+  std::atomic<unsigned> working{kShards};
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < kShards; ++i) {
     workers.push_back(std::make_unique<Worker>(store, i));
-    threads.emplace_back([&, i] { workers[i]->run(stop); });
+    threads.emplace_back([&, worker = workers.back().get()] { worker->run(stop, working); });
   }
   const auto settle = [&](Presence presence) {
     for (int looks = 0; looks < 2000; ++looks) {
@@ -113,18 +126,32 @@ TEST(FollowedLoad, EveryTransitionUnderLoadLosesNothingAndAnswersEachRequestOnce
     }
     return false;
   };
+  // Each state meets a whole turn of each shard.
+  const auto mix = [&] {
+    for (const auto& worker : workers) {
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      const uint64_t wanted = worker->turns() + 2;
+      while (worker->turns() < wanted && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+      EXPECT_GE(worker->turns(), wanted);
+    }
+  };
   for (int round = 0; round < kRounds && !testing::Test::HasFailure(); ++round) {
     there = false;
     EXPECT_TRUE(settle(Presence::gone));
+    mix();
     there = true;
     EXPECT_TRUE(settle(Presence::present)) << store.report().reason;
+    mix();
     EXPECT_EQ(loop.set_read_only(1), 0);
     EXPECT_TRUE(store.look().read_only);
+    mix();
     EXPECT_EQ(loop.set_read_only(0), 0);
     EXPECT_FALSE(store.look().read_only);
     EXPECT_EQ(loop.resize((8 + static_cast<uint64_t>(round)) * kMiB), 0);
     EXPECT_EQ(store.look().size, (8 + static_cast<uint64_t>(round)) * kMiB);
+    mix();
     EXPECT_EQ(store.set_offline(true).presence, Presence::offline);
+    mix();
     EXPECT_EQ(store.set_offline(false).presence, Presence::present) << store.report().reason;
   }
   stop = true;
