@@ -88,7 +88,7 @@ std::vector<std::string> child_environment() {
     const std::string text = *entry;
     if (text.rfind("LC_", 0) != 0 && text.rfind("LANG", 0) != 0) all.push_back(text);
   }
-  all.push_back("LC_ALL=C");  // the texts of errors are read
+  all.emplace_back("LC_ALL=C");  // the texts of errors are read
   return all;
 }
 

@@ -54,6 +54,13 @@ Error not_there(const std::string& name) {
   return {ENOENT, "'" + name + "' does not exist"};
 }
 
+std::string assignment(const std::string& property, const std::string& value) {
+  std::string text = property;
+  text += '=';
+  text += value;
+  return text;
+}
+
 std::string quoted(const std::string& name) {
   return "'" + name + "'";
 }
@@ -69,7 +76,7 @@ Result<std::string> run(const std::vector<std::string>& arguments, std::chrono::
 }
 
 Result<void> check_spec(const Zfs::CreateSpec& spec) {
-  if (const Result<void> good = check_name(spec.name); !good) return good;
+  if (Result<void> good = check_name(spec.name); !good) return good;
   if (spec.name.find('/') == std::string::npos) return Error{EINVAL, quoted(spec.name) + " is a pool, not a volume"};
   if (spec.size > kMaxSize) return Error{EINVAL, "the size of " + quoted(spec.name) + " is too large"};
   for (const auto& [property, value] : spec.properties) {
@@ -85,25 +92,25 @@ Result<void> check_spec(const Zfs::CreateSpec& spec) {
 }
 
 // What would fail after the clone was made, or lose data, is refused before.
-Result<void> check_origin(const Zfs::CreateSpec& spec, const ZvolProperties& origin) {
-  if (origin.volsize == 0 || origin.volblocksize == 0) {
+Result<void> check_origin(const Zfs::CreateSpec& spec, uint64_t volsize, uint64_t volblocksize) {
+  if (volsize == 0 || volblocksize == 0) {
     return Error{EINVAL, "'" + spec.clone_from + "' is no snapshot of a volume"};
   }
-  if (spec.volblocksize != 0 && spec.volblocksize != origin.volblocksize) {
+  if (spec.volblocksize != 0 && spec.volblocksize != volblocksize) {
     return Error{EINVAL, quoted(spec.name) + " cannot have another volblocksize than its origin's, " +
-                             std::to_string(origin.volblocksize)};
+                             std::to_string(volblocksize)};
   }
-  if (spec.size != 0 && round_up(spec.size, origin.volblocksize) < origin.volsize) {
-    return Error{EINVAL, quoted(spec.name) + " would be smaller than its origin, which has " +
-                             std::to_string(origin.volsize) + " bytes"};
+  if (spec.size != 0 && round_up(spec.size, volblocksize) < volsize) {
+    return Error{EINVAL, quoted(spec.name) + " would be smaller than its origin, which has " + std::to_string(volsize) +
+                             " bytes"};
   }
   return {};
 }
 
 void add_properties(const Zfs::CreateSpec& spec, std::vector<std::string>& arguments) {
   for (const auto& [property, value] : spec.properties) {
-    arguments.push_back("-o");
-    arguments.push_back(property + "=" + value);
+    arguments.emplace_back("-o");
+    arguments.push_back(assignment(property, value));
   }
 }
 
@@ -122,12 +129,12 @@ std::string bad_dataset_name(const std::string& name, bool snapshot) {
   if (snapshot && at == std::string::npos) return "names no snapshot";
   if (!snapshot && at != std::string::npos) return "names a snapshot";
   if (snapshot) {
-    if (const std::string bad = bad_component(std::string_view(name).substr(at + 1)); !bad.empty()) return bad;
+    if (std::string bad = bad_component(std::string_view(name).substr(at + 1)); !bad.empty()) return bad;
   }
   std::string_view rest = std::string_view(name).substr(0, at);
   for (;;) {
     const size_t slash = rest.find('/');
-    if (const std::string bad = bad_component(rest.substr(0, slash)); !bad.empty()) return bad;
+    if (std::string bad = bad_component(rest.substr(0, slash)); !bad.empty()) return bad;
     if (slash == std::string_view::npos) return "";
     rest.remove_prefix(slash + 1);
   }
@@ -160,7 +167,7 @@ Result<void> Zfs::list_chunk(const std::vector<std::string>& names, std::vector<
 
 Result<std::vector<ZvolProperties>> Zfs::list(const std::vector<std::string>& names) const {
   for (const std::string& name : names) {
-    if (const Result<void> good = check_name(name); !good) return good.error();
+    if (Result<void> good = check_name(name); !good) return good.error();
   }
   const auto until = Clock::now() + options_.deadline;
   std::vector<ZvolProperties> all;
@@ -189,9 +196,9 @@ Result<uint64_t> Zfs::create(const CreateSpec& spec) const {
   if (!spec.clone_from.empty()) return clone(spec);
   if (spec.size == 0) return Error{EINVAL, "a size is needed to create " + quoted(spec.name)};
   std::vector<std::string> arguments = {options_.command, "create"};
-  if (spec.sparse) arguments.push_back("-s");
+  if (spec.sparse) arguments.emplace_back("-s");
   if (spec.volblocksize != 0) {
-    arguments.push_back("-b");
+    arguments.emplace_back("-b");
     arguments.push_back(std::to_string(spec.volblocksize));
   }
   add_properties(spec, arguments);
@@ -210,10 +217,16 @@ Result<uint64_t> Zfs::clone(const CreateSpec& spec) const {
   if (const std::string bad = bad_dataset_name(spec.clone_from, true); !bad.empty()) {
     return Error{EINVAL, "'" + printable(spec.clone_from) + "' cannot be cloned: it " + bad};
   }
+  // A snapshot tells its size, but the block size only its volume.
+  const std::string volume = spec.clone_from.substr(0, spec.clone_from.find('@'));
   std::vector<ZvolProperties> origin;
-  if (const Result<void> asked = list_chunk({spec.clone_from}, origin); !asked) return asked.error();
-  if (origin.empty()) return not_there(spec.clone_from);
-  if (const Result<void> good = check_origin(spec, origin.front()); !good) return good.error();
+  if (const Result<void> asked = list_chunk({volume, spec.clone_from}, origin); !asked) return asked.error();
+  const auto of = [&](const std::string& name) {
+    return std::find_if(origin.begin(), origin.end(), [&](const ZvolProperties& one) { return one.name == name; });
+  };
+  if (of(spec.clone_from) == origin.end() || of(volume) == origin.end()) return not_there(spec.clone_from);
+  const Result<void> good = check_origin(spec, of(spec.clone_from)->volsize, of(volume)->volblocksize);
+  if (!good) return good.error();
   std::vector<std::string> arguments = {options_.command, "clone"};
   add_properties(spec, arguments);
   arguments.insert(arguments.end(), {spec.clone_from, spec.name});
@@ -241,9 +254,9 @@ Result<uint64_t> Zfs::clone(const CreateSpec& spec) const {
 }
 
 Result<void> Zfs::set(const std::string& name, const std::string& property, const std::string& value) const {
-  if (const Result<void> good = check_name(name); !good) return good;
+  if (Result<void> good = check_name(name); !good) return good;
   if (!good_property(property)) return Error{EINVAL, "'" + printable(property) + "' cannot be the name of a property"};
-  const Result<std::string> done = run({options_.command, "set", property + "=" + value, name}, options_.deadline,
+  const Result<std::string> done = run({options_.command, "set", assignment(property, value), name}, options_.deadline,
                                        "set " + property + " of " + quoted(name));
   if (!done) return done.error();
   return {};

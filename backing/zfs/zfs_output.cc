@@ -37,6 +37,13 @@ bool read_word(std::string_view value, std::string_view, ZvolProperties& propert
   return true;
 }
 
+// The row with which a dataset begins.
+constexpr std::string_view kFirst = "name";
+
+bool read_name(std::string_view value, std::string_view, ZvolProperties& properties) {
+  return value == properties.name;
+}
+
 bool read_type(std::string_view value, std::string_view, ZvolProperties& properties) {
   if (value != "volume") properties.problem = "is a " + printable(value) + ", not a volume";
   return true;
@@ -63,7 +70,7 @@ struct Known {
 };
 // In the order in which they are asked for and told.
 constexpr Known kKnown[] = {
-    {"type", read_type},
+    {kFirst, read_name},
     {"guid", read_number<&ZvolProperties::guid>},
     {"volsize", read_number<&ZvolProperties::volsize>},
     {"volblocksize", read_number<&ZvolProperties::volblocksize>},
@@ -78,6 +85,7 @@ constexpr Known kKnown[] = {
     {"snapdev", read_word<&ZvolProperties::snapdev>},
     {"origin", read_word<&ZvolProperties::origin>},
     {"readonly", read_read_only},
+    {"type", read_type},
     {"keystatus", read_key},
     {kUuidProperty, read_uuid},
 };
@@ -104,13 +112,13 @@ void blame(ZvolProperties& properties, const std::string& problem) {
 }
 
 // Reads the lines of one answer. A tab or newline inside a value can only be in the user property, which is the last of
-// a dataset: what follows it up to the next `type` row belongs to that value.
+// a dataset: what follows it up to the next `name` row belongs to that value.
 class Parser {
  public:
   bool line(std::string_view text) {
     const std::vector<std::string_view> fields = split(text, '\t');
     const bool row = fields.size() == 4 && !fields[0].empty() && !fields[1].empty();
-    if (row && fields[1] == "type") return begin(fields);
+    if (row && fields[1] == kFirst && fields[2] == fields[0]) return begin(fields);
     if (all_.empty()) return false;
     if (broken_) return true;
     if (row && fields[0] == all_.back().name) return value(fields);
@@ -138,6 +146,7 @@ class Parser {
     const Known* entry = known(fields[1]);
     if (entry == nullptr) return true;
     user_seen_ = fields[1] == kUuidProperty;
+    if (fields[1] == "type") typed_.insert(all_.back().name);
     if (!entry->read(fields[2], fields[3], all_.back())) {
       blame(all_.back(), "property " + std::string(entry->property) + " has the value '" + printable(fields[2], 64) +
                              "', which is not understood");
@@ -150,7 +159,8 @@ class Parser {
   }
 
   // A volume without size, block size or GUID is none that could be served.
-  static void finish(ZvolProperties& one) {
+  void finish(ZvolProperties& one) const {
+    if (!typed_.contains(one.name)) blame(one, "has no type that ZFS told");
     if (one.guid == 0 || one.volsize == 0 || one.volblocksize == 0) {
       blame(one, "ZFS did not tell its guid, volsize and volblocksize");
     }
@@ -158,6 +168,7 @@ class Parser {
 
   std::vector<ZvolProperties> all_;
   std::set<std::string> names_;
+  std::set<std::string> typed_;  // those of them whose type was told
   bool broken_ = false;
   bool user_seen_ = false;
 };
@@ -189,8 +200,8 @@ constexpr Meaning kMeanings[] = {
     {"disc quota", ENOSPC},
     {"read only property", EINVAL},
     {"is readonly", EINVAL},
-    {"pool is read-only", EROFS},
     {"read-only file system", EROFS},
+    {"is read-only", EROFS},
     {"dataset is read only", EROFS},
     {"must be a multiple", EINVAL},
     {"must be power of 2", EINVAL},
@@ -204,6 +215,8 @@ constexpr Meaning kMeanings[] = {
     {"does not apply to datasets of this type", EINVAL},
     {"doesn't apply to datasets of this type", EINVAL},
     {"cannot be set", EINVAL},
+    {"cannot be zero", EINVAL},
+    {"parent is not a filesystem", EINVAL},
     {"too long", EINVAL},
     {"too large", EINVAL},
     {"exceeds", EINVAL},

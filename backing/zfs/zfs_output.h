@@ -11,7 +11,7 @@
 
 namespace zvolt::backing {
 
-// The properties asked for, comma separated: `type` first (a dataset's rows begin with it), the only free text last.
+// The properties asked for, comma separated: `name` first (a dataset's rows begin with it), the only free text last.
 std::string zvol_property_list();
 
 // Output of `zfs get -Hp -o name,property,value,source LIST NAMES`. Properties that were not asked for are passed over.

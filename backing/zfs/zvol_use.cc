@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 #include "backing/open_probe.h"
@@ -27,6 +29,15 @@ using Clock = std::chrono::steady_clock;
 // One look at all processes serves many volumes at start.
 constexpr std::chrono::milliseconds kWritersAge{1000};
 
+std::string path_of(std::initializer_list<std::string_view> parts) {
+  std::string path;
+  for (const std::string_view part : parts) {
+    if (!path.empty()) path += '/';
+    path += part;
+  }
+  return path;
+}
+
 std::vector<std::string> entries(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -39,15 +50,15 @@ std::vector<std::string> entries(const fs::path& folder) {
 // "zd16" and its partitions "zd16p1" ...
 std::vector<std::string> device_and_partitions(const std::string& name, const UseCheck& check) {
   std::vector<std::string> all = {name};
-  for (const std::string& entry : entries(check.sys_block + "/" + name)) {
+  for (const std::string& entry : entries(path_of({check.sys_block, name}))) {
     std::error_code ignored;
-    if (fs::exists(check.sys_block + "/" + name + "/" + entry + "/partition", ignored)) all.push_back(entry);
+    if (fs::exists(path_of({check.sys_block, name, entry, "partition"}), ignored)) all.push_back(entry);
   }
   return all;
 }
 
 std::string mounted_at(const std::string& name, const UseCheck& check) {
-  std::istringstream numbers(sysfs_text(check.sys_block + "/" + name + "/dev"));  // "230:16"
+  std::istringstream numbers(sysfs_text(path_of({check.sys_block, name, "dev"})));  // "230:16"
   unsigned major_number = 0, minor_number = 0;
   char colon = 0;
   if (!(numbers >> major_number >> colon >> minor_number)) return "";
@@ -64,9 +75,10 @@ bool is_swap(const std::string& name, const UseCheck& check) {
 }
 
 std::string holder(const std::string& name, const UseCheck& check) {
-  for (const std::string& entry : entries(check.sys_block + "/" + name + "/holders")) {
-    const std::string dm = sysfs_text(check.sys_block + "/" + entry + "/dm/name");
-    return dm.empty() ? entry : entry + " (" + dm + ")";
+  for (const std::string& entry : entries(path_of({check.sys_block, name, "holders"}))) {
+    const std::string dm = sysfs_text(path_of({check.sys_block, entry, "dm/name"}));
+    if (dm.empty()) return entry;
+    return std::string(entry).append(" (").append(dm).append(")");
   }
   return "";
 }
@@ -74,8 +86,8 @@ std::string holder(const std::string& name, const UseCheck& check) {
 // LIO names the device of a block backstore in core/iblock_0/NAME/udev_path.
 std::string lio_backstore(const std::string& device, const UseCheck& check) {
   for (const std::string& hba : entries(check.target_core)) {
-    for (const std::string& store : entries(check.target_core + "/" + hba)) {
-      const std::string path = sysfs_text(check.target_core + "/" + hba + "/" + store + "/udev_path");
+    for (const std::string& store : entries(path_of({check.target_core, hba}))) {
+      const std::string path = sysfs_text(path_of({check.target_core, hba, store, "udev_path"}));
       char real[PATH_MAX];
       if (!path.empty() && realpath(path.c_str(), real) != nullptr && device == real) return store;
     }
@@ -84,7 +96,7 @@ std::string lio_backstore(const std::string& device, const UseCheck& check) {
 }
 
 bool open_for_writing(const std::string& proc, const std::string& pid, const std::string& fd) {
-  std::ifstream info(proc + "/" + pid + "/fdinfo/" + fd);
+  std::ifstream info(path_of({proc, pid, "fdinfo", fd}));
   for (std::string word; info >> word;) {
     if (word != "flags:") continue;
     info >> word;
@@ -115,13 +127,13 @@ class Writers {
     const std::string own = std::to_string(getpid());
     for (const std::string& pid : entries(proc)) {
       if (pid.empty() || pid[0] < '1' || pid[0] > '9' || pid == own) continue;
-      for (const std::string& fd : entries(proc + "/" + pid + "/fd")) {
+      for (const std::string& fd : entries(path_of({proc, pid, "fd"}))) {
         char target[PATH_MAX];
-        const ssize_t length = readlink((proc + "/" + pid + "/fd/" + fd).c_str(), target, sizeof target);
+        const ssize_t length = readlink(path_of({proc, pid, "fd", fd}).c_str(), target, sizeof target);
         const std::string path(target, length > 0 ? static_cast<size_t>(length) : 0);
         if (path.rfind("/dev/", 0) != 0 || path.rfind("/dev/pts/", 0) == 0 || path == "/dev/null") continue;
         if (!open_for_writing(proc, pid, fd)) continue;
-        by_device_[path] = "process " + pid + " (" + printable(sysfs_text(proc + "/" + pid + "/comm")) + ")";
+        by_device_[path] = "process " + pid + " (" + printable(sysfs_text(path_of({proc, pid, "comm"}))) + ")";
       }
     }
   }
@@ -164,7 +176,8 @@ Result<void> check_zvol_unused(const std::string& device, const UseCheck& check)
   const std::string node = real;
   const std::string name = node.substr(node.rfind('/') + 1);
   for (const std::string& part : device_and_partitions(name, check)) {
-    if (const std::string use = use_of(part, check); !use.empty()) return Error{EBUSY, "/dev/" + part + " " + use};
+    const std::string use = use_of(part, check);
+    if (!use.empty()) return Error{EBUSY, std::string("/dev/").append(part).append(" ").append(use)};
   }
   if (const std::string store = lio_backstore(node, check); !store.empty()) {
     return Error{EBUSY, node + " is served by the kernel's target as '" + printable(store) + "'"};

@@ -288,6 +288,12 @@ TEST_F(ZfsCommand, APropertyIsSetAsItIsWritten) {
   EXPECT_EQ(zfs.set("tank/a", "sync", "perhaps").error().code, EINVAL);
 }
 
+TEST_F(ZfsCommand, AReadOnlyVolumeIsNotResized) {
+  create("tank/a");
+  ASSERT_TRUE(zfs.set("tank/a", "readonly", "on").ok());
+  EXPECT_EQ(zfs.set_volsize("tank/a", 128 << 20).error().code, EROFS);
+}
+
 TEST_F(ZfsCommand, ThePoolsStateIsTold) {
   EXPECT_EQ(*zfs.pool_state("tank"), "ONLINE");
   pool.zpool({"fake-health", "tank", "SUSPENDED"});
@@ -308,7 +314,7 @@ TEST_F(ZfsCommand, WhatAllNamesSufferFromIsAnError) {
   pool.fault(R"({"status": 0, "out": "what is this\n"})");
   EXPECT_EQ(zfs.get("tank/a").error().code, EPROTO);
   EXPECT_EQ(zfs.pool_state("tank").error().code, EPROTO);
-  pool.fault(R"({"status": 0, "out": "tank/other\ttype\tvolume\t-\n"})");
+  pool.fault(R"({"status": 0, "out": "tank/other\tname\ttank/other\t-\n"})");
   EXPECT_EQ(zfs.get("tank/a").error().code, EPROTO);
 }
 

@@ -76,17 +76,57 @@ TEST(ZfsOutput, ACloneReadOnlyWithoutItsKeyIsTold) {
 }
 
 TEST(ZfsOutput, AFileSystemIsNoVolume) {
-  const auto all = parsed(recorded("get-filesystem.manual"));
+  const auto all = parsed(recorded("get-filesystem.recorded"));
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].problem, "is a filesystem, not a volume");
-  EXPECT_EQ(all[0].available, 3892314112u);
+  EXPECT_EQ(all[0].available, 3821920256u);
 }
 
 TEST(ZfsOutput, ASnapshotIsNoVolumeButHasItsSize) {
-  const auto all = parsed(recorded("get-snapshot.manual"));
+  const auto all = parsed(recorded("get-snapshot.recorded"));
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].problem, "is a snapshot, not a volume");
-  EXPECT_EQ(all[0].volsize, 268435456u);
+  EXPECT_EQ(all[0].volsize, 67108864u);
+  EXPECT_EQ(all[0].volblocksize, 0u);  // ZFS tells it for the volume only
+  EXPECT_EQ(all[0].uuid, "");          // that of its volume, inherited
+}
+
+TEST(ZfsOutput, RealVolumesAreRead) {
+  const auto all = parsed(recorded("get-many.recorded"));
+  ASSERT_EQ(all.size(), 6u);
+  const auto named = [&](const std::string& name) {
+    for (const ZvolProperties& one : all) {
+      if (one.name == name) return one;
+    }
+    ADD_FAILURE() << name;
+    return ZvolProperties();
+  };
+  for (const ZvolProperties& one : all) EXPECT_EQ(one.problem, "") << one.name;
+  EXPECT_EQ(named("tank/a").guid, 5058366469915160891u);
+  EXPECT_EQ(named("tank/a").uuid, "5c1f6bd2-7b66-4f5f-9d0c-3a8f3a1d2e44");
+  EXPECT_EQ(named("tank/b").volblocksize, 65536u);
+  EXPECT_EQ(named("tank/b").refreservation, 69206016u);
+  EXPECT_EQ(named("tank/b").available, 3891068928u);
+  EXPECT_TRUE(named("tank/b").read_only);
+  EXPECT_EQ(named("tank/b").uuid, "");
+  EXPECT_EQ(named("tank/clone").origin, "tank/a@s1");
+  EXPECT_EQ(named("tank/clone").uuid, "");
+  EXPECT_EQ(named("tank/dir/inherits").uuid, "");
+  EXPECT_EQ(named("tank/received").uuid, "5c1f6bd2-7b66-4f5f-9d0c-3a8f3a1d2e44");
+  EXPECT_EQ(named("tank/q/z").available, 8232960u);
+}
+
+TEST(ZfsOutput, RealNamesWithBlanksAndColonsAreRead) {
+  const auto all = parsed(recorded("get-odd-names.recorded"));
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].name, "tank/odd-name_1.2:3");
+  EXPECT_EQ(all[0].guid, 17131099690119925664u);  // above 2^63
+  EXPECT_EQ(all[1].name, "tank/with space");
+}
+
+TEST(ZfsOutput, RealOutputWithAMissingVolumeHasTheOthers) {
+  EXPECT_EQ(parsed(recorded("get-some-missing.recorded")).size(), 2u);
+  EXPECT_TRUE(errors_but_missing(recorded("get-some-missing.err.recorded")).empty());
 }
 
 TEST(ZfsOutput, PropertiesThatWereNotAskedForArePassedOver) {
@@ -100,12 +140,12 @@ TEST(ZfsOutput, NothingIsNothing) {
 }
 
 TEST(ZfsOutput, WhatIsNoSuchOutputIsRefused) {
-  const std::string whole = recorded("get-filesystem.manual");
-  const std::string good = whole.substr(0, whole.rfind("tank/vm\t"));  // what follows the user property is its value's
-  for (const std::string& text :
-       {std::string("hello\n"), std::string("\n"), std::string("tank/a\tguid\t7\t-\n"), good + "tank/vm\tsync\n",
-        good + "tank/other\tguid\t7\t-\n", good + "\tsync\tstandard\tlocal\n", good.substr(0, good.size() - 1),
-        good + good, std::string(100000, 'x') + "\n"}) {
+  const std::string whole = recorded("get-filesystem.recorded");
+  const std::string good = whole.substr(0, whole.rfind("tank/dir\t"));  // what follows the user property is its value's
+  for (const std::string& text : {std::string("hello\n"), std::string("\n"), std::string("tank/a\tguid\t7\t-\n"),
+                                  std::string("tank/a\tname\ttank/b\t-\n"), good + "tank/dir\tsync\n",
+                                  good + "tank/other\tguid\t7\t-\n", good + "\tsync\tstandard\tlocal\n",
+                                  good.substr(0, good.size() - 1), good + good, std::string(100000, 'x') + "\n"}) {
     const auto all = parse_properties(text);
     ASSERT_FALSE(all.ok()) << text.substr(0, 100);
     EXPECT_EQ(all.error().code, EPROTO);
@@ -115,7 +155,7 @@ TEST(ZfsOutput, WhatIsNoSuchOutputIsRefused) {
 
 TEST(ZfsOutput, AValueThatIsNoNumberIsAProblemOfThatVolumeOnly) {
   for (const char* value : {"16K", "-1", "99999999999999999999999", "0x10", "", " 7", "7 "}) {
-    const auto all = parsed(sample_with("volsize", value) + recorded("get-filesystem.manual"));
+    const auto all = parsed(sample_with("volsize", value) + recorded("get-filesystem.recorded"));
     ASSERT_EQ(all.size(), 2u);
     EXPECT_NE(all[0].problem.find("volsize"), std::string::npos) << value << ": " << all[0].problem;
   }
@@ -124,16 +164,17 @@ TEST(ZfsOutput, AValueThatIsNoNumberIsAProblemOfThatVolumeOnly) {
 TEST(ZfsOutput, AVolumeWithoutSizeCannotBeServed) {
   EXPECT_NE(parsed(sample_with("volsize", "0"))[0].problem, "");
   EXPECT_NE(parsed(sample_with("volblocksize", "-"))[0].problem, "");
-  EXPECT_NE(parsed("t/a\ttype\tvolume\t-\n")[0].problem, "");
+  EXPECT_NE(parsed("t/a\tname\tt/a\t-\nt/a\ttype\tvolume\t-\n")[0].problem, "");
+  EXPECT_NE(parsed(sample_with("type", "-"))[0].problem, "");
 }
 
 TEST(ZfsOutput, ATabOrLineFeedInTheUuidSpoilsOnlyItsVolume) {
   for (const char* value : {"a\tb", "a\nb", "a\nb\tc\td\te\nf", "a\n\n"}) {
-    const auto all = parsed(sample_with(kUuidProperty, value) + recorded("get-filesystem.manual"));
+    const auto all = parsed(sample_with(kUuidProperty, value) + recorded("get-filesystem.recorded"));
     ASSERT_EQ(all.size(), 2u) << value;
     EXPECT_NE(all[0].problem, "") << value;
-    EXPECT_EQ(all[1].name, "tank/vm");
-    EXPECT_EQ(all[1].available, 3892314112u);
+    EXPECT_EQ(all[1].name, "tank/dir");
+    EXPECT_EQ(all[1].available, 3821920256u);
   }
 }
 
@@ -149,7 +190,7 @@ TEST(ZfsOutput, EveryKnownMessageHasItsErrno) {
       {"ENOENT", ENOENT}, {"EEXIST", EEXIST}, {"EPERM", EPERM},   {"ENOSYS", ENOSYS}, {"EBUSY", EBUSY},
       {"ENOSPC", ENOSPC}, {"EAGAIN", EAGAIN}, {"EINVAL", EINVAL}, {"EROFS", EROFS},   {"EIO", EIO}};
   size_t seen = 0;
-  for (const char* file : {"errors.manual"}) {
+  for (const char* file : {"errors.manual", "errors.recorded"}) {
     std::istringstream lines(recorded(file));
     for (std::string line; std::getline(lines, line);) {
       if (line.empty() || line[0] == '#') continue;
