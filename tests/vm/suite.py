@@ -33,8 +33,8 @@ n=0; while zpool list -H -o name tank >/dev/null 2>&1; do
   zpool destroy -f tank 2>/dev/null && break
   n=$((n+1)); [ $n -lt 20 ] || exit 1; sleep 0.5
 done"""
-START_UDEV = """[ -S /run/udev/control ] || { /lib/systemd/systemd-udevd --daemon; udevadm trigger --action=add --subsystem-match=block; udevadm settle -t 30; }"""
-STOP_UDEV = "[ ! -S /run/udev/control ] || { udevadm control --exit; rm -f /run/udev/control; rm -rf /dev/zvol; }"
+START_UDEV = """pidof systemd-udevd >/dev/null || { /lib/systemd/systemd-udevd --daemon; udevadm trigger --action=add --subsystem-match=block; udevadm settle -t 30; }"""
+STOP_UDEV = "! pidof systemd-udevd >/dev/null || udevadm control --exit; rm -rf /run/udev/control /dev/zvol"
 
 
 def say(text):

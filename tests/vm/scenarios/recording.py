@@ -107,7 +107,7 @@ def keep(folder, name, lines):
 
 
 def without_module(t, folder):
-    t.vm.sh("zpool destroy -f tank; udevadm settle; udevadm control --exit; rmmod zfs; mv /lib/modules /lib/modules.away")
+    t.vm.sh("zpool destroy -f tank; udevadm settle; udevadm control --exit; rm -f /run/udev/control; rmmod zfs; mv /lib/modules /lib/modules.away")
     reply = t.vm.run("zfs get -Hp volsize tank/a >/tmp/out 2>/tmp/err; echo $? >/tmp/status; base64 -w 0 /tmp/out; echo; base64 -w 0 /tmp/err; "
                      "echo; cat /tmp/status; mv /lib/modules.away /lib/modules; modprobe zfs")
     keep(folder, "no-module", reply.output.split("\n"))
