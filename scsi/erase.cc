@@ -15,8 +15,6 @@ namespace {
 // One discard or write-zeroes request, in bytes: a store works on it in one go, other commands wait behind no more.
 constexpr uint64_t kErasePiece = uint64_t{32} << 20;
 
-alignas(4096) uint8_t zeros[kJobPiece];  // read only; not const, so that it takes no room in the program file
-
 std::vector<ByteRange> merged(std::vector<ByteRange> ranges) {
   std::erase_if(ranges, [](const ByteRange& range) { return range.length == 0; });
   std::sort(ranges.begin(), ranges.end(), [](const ByteRange& a, const ByteRange& b) { return a.offset < b.offset; });
@@ -93,11 +91,10 @@ class EraseJob : public StepJob {
       task.io.length = edge.length;
       return;
     }
-    task.io.kind = backing::IoKind::write;
-    task.io.length = std::min(mapped_bytes_, kJobPiece);
-    task.io.single = {zeros, task.io.length};
-    task.io.iov = &task.io.single;
-    task.io.iov_count = 1;
+    // What says that it is mapped may not know (a device): the store looks for itself.
+    task.io.kind = backing::IoKind::write_zeroes;
+    task.io.spare_holes = true;
+    task.io.length = std::min(mapped_bytes_, kErasePiece);
   }
 
   void advance(uint64_t bytes) {

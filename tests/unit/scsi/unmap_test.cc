@@ -101,7 +101,7 @@ TEST_F(Unmap, AdjacentDescriptorsMakeWholeGranulesTogether) {
   store->fill(0x33);
   ExpectGood(SendUnmap({{12, 4}, {8, 4}}));
   EXPECT_EQ(store->count(IoKind::discard), 1u);
-  EXPECT_EQ(store->count(IoKind::write), 0u);
+  EXPECT_EQ(store->count(IoKind::write_zeroes), 0u);
   EXPECT_FALSE(store->mapped(8 * 512));
 }
 
@@ -114,9 +114,9 @@ TEST_F(Unmap, OverlappingDescriptorsAreGood) {
 
 // Zeroing a hole would allocate, and fail on a full pool just when the user frees space.
 TEST_F(Unmap, AnEdgeWithoutDataIsNotWritten) {
-  store->errors[IoKind::write] = ENOSPC;
+  store->errors[IoKind::write_zeroes] = ENOSPC;
   ExpectGood(SendUnmap({{1, 20}}));
-  EXPECT_EQ(store->count(IoKind::write), 0u);
+  EXPECT_EQ(store->count(IoKind::write_zeroes), 0u);
   EXPECT_EQ(store->count(IoKind::discard), 1u);
 }
 
@@ -125,7 +125,7 @@ TEST_F(Unmap, EdgesAreZeroedAfterAllDiscards) {
   ExpectGood(SendUnmap({{1, 20}, {101, 20}}));
   bool edge_seen = false;
   for (const Event& event : store->events) {
-    edge_seen |= event.kind == IoKind::write;
+    edge_seen |= event.kind == IoKind::write_zeroes;
     EXPECT_FALSE(edge_seen && event.kind == IoKind::discard);
   }
   EXPECT_TRUE(edge_seen);
