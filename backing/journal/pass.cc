@@ -10,7 +10,7 @@ namespace zvolt::backing::journal {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;          // ns
-constexpr uint64_t kEmptyRound = 20 * kMs;   // nothing was worth writing: not again before
+constexpr uint64_t kEmptyRound = 5 * kMs;    // nothing was worth writing: not again before
 constexpr uint64_t kFirstRetry = 50 * kMs;   // after a failed round, doubling ...
 constexpr uint64_t kLastRetry = 2000 * kMs;  // ... up to this
 constexpr uint64_t kAwayRetry = 250 * kMs;   // a store that is away is asked again
@@ -28,7 +28,8 @@ Pass::Pass(Core& core, IoEngine& engine, std::shared_ptr<Lun> lun)
 void Pass::poll(uint64_t now_ns, bool may_start) {
   look_away(now_ns);
   if (state_ == State::writing) write_more();
-  if (state_ != State::idle || !may_start || now_ns < not_before_ns_) return;
+  const bool wanted = failures_ == 0 && lun_->drains.load(std::memory_order_relaxed) != 0;  // somebody waits for it
+  if (state_ != State::idle || !may_start || (now_ns < not_before_ns_ && !wanted)) return;
   {
     const std::lock_guard lock(lun_->mutex);
     store_ = lun_->store;
@@ -68,7 +69,8 @@ bool Pass::due(uint64_t now_ns) {
   const Core::Pressure pressure = std::max(core_.pressure(), core_.pressure_of(*lun_));
   const auto age = static_cast<uint64_t>(std::chrono::nanoseconds(core_.options.max_dirty_age).count());
   old_before_ns_ = now_ns > age ? now_ns - age : 0;
-  forced_ = leaving_for_failure || mode == Mode::leaving || pressure == Core::Pressure::hard ||
+  // Under hard pressure whole volblocks go first: young parts only when there was nothing else.
+  forced_ = leaving_for_failure || mode == Mode::leaving || (pressure == Core::Pressure::hard && empty_round_) ||
             lun_->drains.load(std::memory_order_relaxed) != 0;
   return forced_ || unasked || pressure != Core::Pressure::none || oldest_ns <= old_before_ns_;
 }
@@ -206,6 +208,7 @@ void Pass::end_round() {
     const std::lock_guard lock(lun_->mutex);
     lun_->store_problem = error_text_;
   }
+  empty_round_ = !wrote;
   if (error_ == 0) {
     failures_ = 0;
     not_before_ns_ = wrote ? 0 : now_ns + kEmptyRound;

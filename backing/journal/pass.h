@@ -83,6 +83,7 @@ class Pass {
 
   State state_ = State::idle;
   bool forced_ = false;          // young parts of volblocks too
+  bool empty_round_ = false;     // the last one found nothing to write
   uint64_t limit_sequence_ = 0;  // records up to this one may go to the store
   uint64_t old_before_ns_ = 0;   // parts of volblocks made before are due
   uint64_t cursor_ = 0;          // the map below is done in this round
