@@ -13,7 +13,7 @@ namespace zvolt::iscsi {
 // Once per command, when its media phase begins.
 void Connection::book_limit(Command& c) {
   scsi::RateLimiter& limiter = c.lu->limiter();
-  if (!limiter.active()) [[likely]] {
+  if (!limiter.active() || state_ != State::full_feature) [[likely]] {
     return;
   }
   c.limit_generation = limiter.generation();

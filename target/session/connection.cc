@@ -39,6 +39,15 @@ void Connection::drain() {
   if (state_ != State::full_feature) return;
   Burst burst(shard_);
   state_ = State::draining;
+  // Nobody comes after them: a rate limit would only make the end late.
+  for (size_t i = 0; i < session_->table().size(); ++i) {
+    Command* c = session_->table()[i];
+    if (c == nullptr || !c->in_limit_queue) continue;
+    shard_.limit_queue().forget(*c);
+    c->limit_due = 0;
+    c->stamps.limit_to = shard_.now();
+    resume(*c);
+  }
   wake_transmit();
 }
 

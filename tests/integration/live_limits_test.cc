@@ -46,6 +46,7 @@ TEST_F(Limit, ReadsComeAtTheRateAndTheirDelayIsAStage) {
   const auto begin = Clock::now();
   for (int i = 0; i < 11; ++i) EXPECT_TRUE(client.command_in(read10(0, 8), 4096).good());
   EXPECT_GE(Clock::now() - begin, milliseconds(195));  // ten intervals of 20 ms, less the slack
+  settle(client);                                      // a command is counted once its answer was sent
   EXPECT_GE(delayed(scsi::OpClass::read), 9u);
 }
 
@@ -68,6 +69,7 @@ TEST_F(Limit, AnAnswerToAWriteComesWhenItsTimeHasCome) {
   const auto begin = Clock::now();
   for (uint64_t i = 0; i < 4; ++i) EXPECT_TRUE(client.command_out(write10(0, 8), pattern(4096, i), 4096).good());
   EXPECT_GE(Clock::now() - begin, milliseconds(295));
+  settle(client);
   EXPECT_GE(delayed(scsi::OpClass::write), 3u);
 }
 
@@ -140,6 +142,14 @@ TEST_F(Limit, ASessionThatEndsLeavesNobodyWaiting) {
   a.unit->set_limit({});
   RawClient next = session(kFirst, 2, kDeep);
   EXPECT_TRUE(next.command_in(read10(0, 1), 512).good());
+}
+
+TEST_F(Limit, AStopDoesNotWaitForIt) {
+  RawClient client = session(kFirst, 2, kDeep);
+  a.unit->set_limit({.iops = 1, .bandwidth = 0, .burst = milliseconds(0)});
+  for (int i = 0; i < 60; ++i) begin_read(client, 0, 0, 1);
+  settle(client);
+  EXPECT_EQ(server_->stop(std::chrono::seconds(20)), 0u);  // a minute otherwise
 }
 
 class Cap : public Limit {

@@ -172,6 +172,7 @@ TEST_F(Reconfigure, StatisticsOfAVolumeSurvive) {
   change({node(kFirst, {{0, b.unit}, {5, a.unit}})});
   attentions(client, 5);
   medium(client, 5, 0, 1);
+  settle(client);  // a command is counted once its answer was sent
   for (const auto& stats : server_->lun_stats()) {
     if (stats->name() != "a") continue;
     EXPECT_EQ(stats->summary(scsi::OpClass::read).stages[0].count(), 2u);
