@@ -223,9 +223,8 @@ fi
 # The RAM disk is cheap and follows this script and the files in guest/.
 recipe=$(find build.sh guest -type f | sort | xargs sha256sum | sha256sum | cut -c 1-12)
 initrd=$dir/initrd-$recipe.img
-if [[ ! -e $initrd ]]; then
-  rm -f "$dir"/initrd-*.img
-  make_initrd "$initrd"
-fi
-ln -sfn "${initrd##*/}" "$dir/initrd"
+[[ -e $initrd ]] || make_initrd "$initrd"
+ln -sfn "${initrd##*/}" "$dir/initrd.new"
+mv -T "$dir/initrd.new" "$dir/initrd"  # in one step: another run may boot from it now
+find "$dir" -maxdepth 1 -name 'initrd-*.img' ! -name "${initrd##*/}" -delete
 echo "$dir"

@@ -8,7 +8,7 @@ from .administration import NOTICE_LIMIT_S, becomes, past_attentions
 
 MIB = 1 << 20
 # A small pool on a device-mapper table that can be swapped for one that fails, on the spare disk.
-SMALL_SECTORS = 1 << 20
+SMALL_SECTORS = 256 << 11  # 256 MiB, half of which ZFS keeps for itself
 MAKE_SMALL = f"""modprobe dm_mod
 dmsetup create small --table "0 {SMALL_SECTORS} linear /dev/vdc1 0"
 dmsetup mknodes
@@ -43,8 +43,8 @@ def full(t):
     t.create("tank/a", "64M")
     t.daemon.start_with(["{ lun: 0, zvol: tank/a }", "{ lun: 1, zvol: small/z }"])
     with t.daemon.login(luns=(0, 1)) as host:
-        written, refused = fill_until_refused(host, 1, 600)
-        t.note(f"{written} MiB went into the pool of 512 MiB")
+        written, refused = fill_until_refused(host, 1, 300)
+        t.note(f"{written} MiB went into the pool of 256 MiB")
         t.check("some MiB fit", written > 50, written)
         t.sense("the first write without space", refused, "7/27/07")
         t.sense("and one after it", past_attentions(host, lambda: host.write((written + 1) * MIB, bytes(MIB), 1)), "7/27/07")
