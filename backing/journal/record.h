@@ -40,7 +40,7 @@ struct Record {
   uint64_t end() const { return offset + length; }
 };
 
-// Memory of payloads: page-aligned, in powers of two from 4 KiB, counted. A few MiB of freed memory are kept for the
+// Memory of payloads: page-aligned, in powers of two from 4 KiB, counted. Some freed memory is kept for the
 // next ones. Thread-safe; a mutex is held for a few instructions.
 class PayloadPool {
  public:
@@ -60,7 +60,7 @@ class PayloadPool {
 
  private:
   static constexpr unsigned kClasses = 9;                // 4 KiB to 1 MiB
-  static constexpr uint64_t kKept = uint64_t{16} << 20;  // bytes of free memory kept, all classes
+  static constexpr uint64_t kKept = uint64_t{64} << 20;  // bytes of free memory kept, all classes
   static constexpr uint64_t kLeast = 4096;               // bytes
   static_assert(kLeast << (kClasses - 1) == kMostPayload);
 
