@@ -8,15 +8,15 @@ NOTICE_LIMIT_S = 15  # the daemon looks every second; emulation takes its time
 
 def becomes(t, what, host, lun, wanted, limit=NOTICE_LIMIT_S):
     """Until TEST UNIT READY says that; returns every unit attention on the way."""
-    seen = []
+    seen, last = [], [""]
 
     def probe():
-        result = str(host.test_unit_ready(lun))
-        if result.startswith("6/"):
-            seen.append(result)
-        return result == wanted
+        last[0] = str(host.test_unit_ready(lun))
+        if last[0].startswith("6/"):
+            seen.append(last[0])
+        return last[0] == wanted
 
-    t.eventually(what, probe, limit)
+    t.eventually(what, probe, limit, detail=lambda: f"but {last[0]}")
     return seen
 
 

@@ -135,17 +135,35 @@ def write_until_refused(t, host):
 
 @scenario()
 def late(t):
-    """Zvols that are not there at start: 02/04/01, other LUNs served; each comes up by itself when it appears."""
+    """A zvol that is late at start: 02/04/01, other LUNs served; up by itself. One never seen before is announced when it comes."""
     t.create("tank/there", "64M")
-    t.daemon.start_with(["{ lun: 0, zvol: tank/there }", "{ lun: 1, zvol: tank/late }"])
+    t.create("tank/late", "128M")
+    luns = ["{ lun: 0, zvol: tank/there }", "{ lun: 1, zvol: tank/late }", "{ lun: 2, zvol: tank/new }"]
+    t.daemon.start_with(luns[:2])
+    with t.daemon.login(luns=(0, 1)) as host:
+        identity = host.identity(1)
+        t.sense("write", host.write(0, b"\x11" * 4096, 1), "GOOD")
+    t.check("stop", t.daemon.stop())
+    t.vm.sh("zfs set volmode=none tank/late")
+    t.daemon.start_with(luns)
     with t.daemon.login(luns=(0,)) as host:
         t.sense("the LUN that is there", host.read(0, 4096, 0), "GOOD")
-        becomes(t, "the late one is not ready", host, 1, "2/04/01", 2)
-        t.check("its INQUIRY is answered", host.inquiry(1).good and host.inquiry(1).data[0] == 0)
-        t.create("tank/late", "128M")
+        becomes(t, "the late one is not ready", host, 1, "2/04/01", 5)
+        inquiry = host.inquiry(1)
+        t.check("its INQUIRY is answered as a disk's", inquiry.good and inquiry.data[0] == 0, f"{inquiry} {inquiry.data[:1].hex()}")
+        t.equal("its identity is known", host.identity(1), identity)
+        t.vm.sh("zfs set volmode=dev tank/late")
         becomes(t, "it comes up", host, 1, "GOOD", 30)
-        t.equal("with its capacity", (host.read_capacity(1) or {}).get("blocks"), 128 * MIB // 512)
-        t.sense("and writes", host.write(127 * MIB, b"\x11" * 4096, 1), "GOOD")
+        t.check("with its data", host.read(0, 4096, 1).data == b"\x11" * 4096)
+
+        # No identity could be told for this one: a host must not see a disk that becomes another.
+        t.equal("one that never was is not announced", host.report_luns(), [0, 1])
+        t.create("tank/new", "64M")
+        t.eventually("when it comes it is", lambda: host.report_luns() == [0, 1, 2], 30)
+        t.check("and the host is told", "6/3f/0e" in host.settle(0)[0])
+        becomes(t, "it is ready", host, 2, "GOOD", 30)
+        t.equal("with its capacity", (host.read_capacity(2) or {}).get("blocks"), 64 * MIB // 512)
+        t.sense("and writes", host.write(63 * MIB, b"\x11" * 4096, 2), "GOOD")
 
 
 @scenario(udev=False)

@@ -61,13 +61,13 @@ class Test:
     def cleanup(self, action):
         self.cleanups.append(action)
 
-    def eventually(self, what, probe, limit=30, every=0.2):
-        """Until probe() is true: the seconds it took, or None (a failed check)."""
+    def eventually(self, what, probe, limit=30, every=0.2, detail=lambda: ""):
+        """Until probe() is true: the seconds it took, or None (a failed check, with what detail() says)."""
         began = time.monotonic()
         while True:
             got = probe()
             if got or time.monotonic() - began > limit:
-                self.check(what, got, f"not within {limit} s")
+                self.check(what, got, f"not within {limit} s {detail()}".strip())
                 return time.monotonic() - began if got else None
             time.sleep(every)
 
