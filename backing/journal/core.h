@@ -54,12 +54,12 @@ struct Lun {
   std::atomic<bool> leaving_for_failure{false};
 
   // 0: a read goes straight to the store. Extents of the map, and kSlow when each request must be looked at. Published
-  // under the LUN lock.
+  // under the LUN lock; with release, for who sees 0 must see in the store (memory, too) what write-back put there.
   static constexpr uint64_t kSlow = uint64_t{1} << 63;
   std::atomic<uint64_t> gate{0};
   void publish() {
     const bool slow = !admitted || mode.load(std::memory_order_relaxed) == Mode::refused;
-    gate.store(map.extents() | (slow ? kSlow : 0), std::memory_order_relaxed);
+    gate.store(map.extents() | (slow ? kSlow : 0), std::memory_order_release);
     live_ring.store(map.ring_bytes(), std::memory_order_relaxed);
     dirty_bytes.store(map.bytes(), std::memory_order_relaxed);
   }

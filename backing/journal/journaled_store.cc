@@ -64,11 +64,16 @@ constexpr size_t kGranted = 1;
 
 JournaledStore::JournaledStore(Core& core, std::shared_ptr<Lun> lun, std::shared_ptr<BlockStore> inner)
     : core_(core), lun_(std::move(lun)), inner_(std::move(inner)), description_(inner_->describe() + ", journalled") {
-  inner_->on_resize([this](uint64_t size) { notify_resize(size); });
+  resize_target_->store = this;
+  inner_->on_resize([target = resize_target_](uint64_t size) {
+    const std::lock_guard lock(target->mutex);
+    if (target->store != nullptr) target->store->notify_resize(size);
+  });
 }
 
 JournaledStore::~JournaledStore() {
-  inner_->on_resize({});
+  const std::lock_guard lock(resize_target_->mutex);
+  resize_target_->store = nullptr;
 }
 
 const Uuid& JournaledStore::uuid() const {
@@ -108,8 +113,7 @@ Submitted JournaledStore::submit(IoRequest& request, IoEngine& engine) {
   request.error_offset = request.offset;
   if (request.kind == IoKind::flush) return flush(request, engine);
   if (request.kind == IoKind::allocation_status) return allocation(request, engine);
-  const uint64_t size = size_bytes();
-  if (request.length > size || request.offset > size - request.length) return ended(request, EINVAL);
+  if (const int fault = range_fault(request)) return ended(request, fault);
   if (request.length == 0) return Submitted::done;
   const Geometry& geometry = inner_->geometry();
   if (geometry.read_only) return ended(request, EROFS);

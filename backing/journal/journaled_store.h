@@ -3,7 +3,7 @@
 //
 // Contract, in addition to that of BlockStore:
 //   read    what was acknowledged last: from memory where it is newer than the store. A LUN with nothing dirty pays one
-//           relaxed load.
+//           load (acquire: a plain one on x86).
 //   write, write_zeroes, discard
 //           become records. Without fua complete when they are in memory, in the order of all requests of the LUN; with
 //           fua when they, and everything before them in the journal, are durable. Wait (parked, in order) while ring,
@@ -70,6 +70,7 @@ class JournaledStore final : public BlockStore {
 
  private:
   Submitted read(IoRequest& request, IoEngine& engine);
+  int range_fault(const IoRequest& request) const;
   enum class Piece : uint8_t { made, again, waits, failed };
   Submitted change(IoRequest& request, IoEngine& engine);
   Piece make_piece(IoRequest& request, IoEngine& engine, RecordKind kind, uint64_t at, uint64_t length,
@@ -84,6 +85,13 @@ class JournaledStore final : public BlockStore {
   std::shared_ptr<Lun> lun_;
   std::shared_ptr<BlockStore> inner_;
   std::string description_;
+  // The store may outlive this, and get another JournaledStore: its notices come by way of this, while there is
+  // somebody.
+  struct ResizeTarget {
+    std::mutex mutex;
+    const JournaledStore* store = nullptr;
+  };
+  std::shared_ptr<ResizeTarget> resize_target_ = std::make_shared<ResizeTarget>();
   mutable std::mutex geometry_mutex_;
   mutable std::deque<Geometry> geometries_;  // as given out, with a volatile cache: references stay good
 };

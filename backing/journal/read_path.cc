@@ -78,16 +78,21 @@ void on_allocation(IoRequest& io) noexcept {
 
 }  // namespace
 
+int JournaledStore::range_fault(const IoRequest& request) const {
+  const uint64_t size = size_bytes();
+  if (size == 0) return ENOMEDIUM;  // the store has not been there yet
+  return request.length > size || request.offset > size - request.length ? EINVAL : 0;
+}
+
 Submitted JournaledStore::read(IoRequest& request, IoEngine& engine) {
-  const uint64_t gate = lun_->gate.load(std::memory_order_relaxed);
+  const uint64_t gate = lun_->gate.load(std::memory_order_acquire);
   if (gate == 0) [[likely]]
     return inner_->submit(request, engine);
   request.error = 0;
   request.error_offset = request.offset;
   if ((gate & Lun::kSlow) != 0) return not_served(request);
-  const uint64_t size = size_bytes();
-  if (request.length > size || request.offset > size - request.length) {
-    request.error = EINVAL;
+  if (const int fault = range_fault(request)) {
+    request.error = fault;
     return Submitted::done;
   }
   auto op = std::make_unique<ReadOp>(ReadOp{request});
@@ -118,12 +123,11 @@ Submitted JournaledStore::read(IoRequest& request, IoEngine& engine) {
 
 // Zeros by write_zeroes count as data, for the store may keep them so; a discard counts as a hole.
 Submitted JournaledStore::allocation(IoRequest& request, IoEngine& engine) {
-  const uint64_t gate = lun_->gate.load(std::memory_order_relaxed);
+  const uint64_t gate = lun_->gate.load(std::memory_order_acquire);
   if ((gate & Lun::kSlow) != 0) return not_served(request);
   if (gate == 0) return inner_->submit(request, engine);
-  const uint64_t size = size_bytes();
-  if (request.length > size || request.offset > size - request.length) {
-    request.error = EINVAL;
+  if (const int fault = range_fault(request)) {
+    request.error = fault;
     return Submitted::done;
   }
   const uint64_t end = request.offset + request.length;
