@@ -187,6 +187,7 @@ def destroy(t):
     t.daemon.start_with(["{ lun: 0, zvol: tank/other }", "{ lun: 1, zvol: tank/a }"])
     with t.daemon.login(luns=(0, 1)) as host:
         t.sense("write", host.write(0, b"\x11" * 4096, 1), "GOOD")
+        identity = host.identity(1)
         reply = t.vm.run("zfs destroy tank/a")
         t.check("zfs destroy is refused", not reply.ok and "busy" in reply.output, reply.output)
         t.check("and the zvol works", host.read(0, 4096, 1).data == b"\x11" * 4096)
@@ -205,8 +206,14 @@ def destroy(t):
         t.check("now it can be destroyed", t.vm.wait_for("zfs destroy tank/a", 15))
         t.sense("the other LUN", host.write(0, b"\x22" * 4096, 0), "GOOD")
         t.create("tank/a", "64M")
-        becomes(t, "a new zvol of that name", host, 1, "GOOD", 30)
-        t.check("reads as new", host.read(0, 4096, 1).data == bytes(4096))
+        t.check("a new zvol of that name is told from the old one", t.vm.wait_for("grep -q 'another dataset' /var/log/zvoltd.log", 30))
+        t.sense("and not served as the old disk", past_attentions(host, lambda: host.read(0, 4096, 1)), "2/04/01")
+    t.check("stop", t.daemon.stop())
+    t.daemon.start()
+    with t.daemon.login(luns=(0,)) as host:
+        becomes(t, "after a restart the new one is served", host, 1, "GOOD", 30)
+        t.check("as another disk", host.identity(1) != identity)
+        t.check("that reads as new", host.read(0, 4096, 1).data == bytes(4096))
 
 
 @scenario()
