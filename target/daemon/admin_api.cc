@@ -5,65 +5,29 @@
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
+
+#include "target/daemon/admin_answer.h"
 
 namespace zvolt::daemon {
 namespace {
 
 using nlohmann::json;
-using Query = std::map<std::string, std::string>;
 
 struct View {
-  const config::Config& config;
   const Composition& composition;
   const iscsi::Server& server;
   std::chrono::system_clock::time_point started;
 };
 
-// What a handler says: JSON, or what is wrong with the request.
-struct Answer {
-  unsigned status = 200;
-  json body;
-};
-
-Answer refuse(unsigned status, const std::string& why) {
-  return {status, {{"error", why}}};
+std::string time_text(std::chrono::system_clock::time_point time) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
 }
 
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-std::string url_decoded(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool escape =
-        text[i] == '%' && i + 2 < text.size() && hex_value(text[i + 1]) >= 0 && hex_value(text[i + 2]) >= 0;
-    if (escape) {
-      out += static_cast<char>(hex_value(text[i + 1]) * 16 + hex_value(text[i + 2]));
-      i += 2;
-    } else {
-      out += text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return out;
-}
-
-Query parse_query(std::string_view text) {
-  Query out;
-  while (!text.empty()) {
-    const std::string_view item = text.substr(0, text.find('&'));
-    const size_t equals = item.find('=');
-    const std::string_view value = equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1);
-    out[url_decoded(item.substr(0, equals))] = url_decoded(value);
-    text = item.size() == text.size() ? std::string_view() : text.substr(item.size() + 1);
-  }
-  return out;
+int64_t seconds_since(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now() - time).count();
 }
 
 const char* kind_name(config::StoreKind kind) {
@@ -94,19 +58,10 @@ const char* sync_name(config::Sync sync) {
   return "?";
 }
 
-json mappings_of(const std::string& volume, const config::Config& config) {
-  json out = json::array();
-  for (const config::Target& target : config.targets)
-    for (const config::Lun& lun : target.luns)
-      if (lun.volume == volume)
-        out.push_back({{"target", target.name}, {"lun", lun.number}, {"read_only", lun.read_only}});
-  return out;
-}
-
-json portals_of(const View& view) {
+json portals_json(const View& view) {
   json out = json::array();
   const auto ports = view.server.ports();
-  const auto& portals = view.composition.server.portals;
+  const auto portals = portals_of(view.composition.config);
   for (size_t i = 0; i < portals.size(); ++i)
     out.push_back({{"address", portals[i].address},
                    {"port", i < ports.size() ? ports[i] : portals[i].port},
@@ -114,9 +69,9 @@ json portals_of(const View& view) {
   return out;
 }
 
-json targets_of(const View& view) {
+json targets_json(const View& view) {
   json out = json::array();
-  for (const config::Target& target : view.config.targets)
+  for (const config::Target& target : view.composition.config.targets)
     out.push_back(
         {{"name", target.name}, {"alias", target.alias}, {"groups", target.groups}, {"luns", target.luns.size()}});
   return out;
@@ -124,49 +79,83 @@ json targets_of(const View& view) {
 
 json warnings_of(const View& view) {
   json out = json::array();
-  for (const OpenVolume& volume : view.composition.volumes)
+  for (const OpenVolume& volume : view.composition.volumes) {
+    const std::string name = "volume " + volume.config.name + ": ";
+    const auto health = volume.health->view();
+    if (!health.reason.empty()) out.push_back(name + "not served: " + health.reason);
+    for (const std::string& note : health.notes) out.push_back(name + note);
     if (volume.config.sync == config::Sync::disabled)
-      out.push_back("volume " + volume.config.name + ": sync: disabled loses acknowledged writes at a power cut");
+      out.push_back(name + "sync: disabled loses acknowledged writes at a power cut");
+  }
   return out;
 }
 
 Answer status(const View& view, const Query&) {
-  const auto up = std::chrono::system_clock::now() - view.started;
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(up).count();
+  const config::Config& config = view.composition.config;
+  const auto& volumes = view.composition.volumes;
+  const auto served = std::count_if(volumes.begin(), volumes.end(),
+                                    [](const OpenVolume& volume) { return volume.health->view().served(); });
   json body = {{"version", ZVOLT_VERSION},
                {"pid", ::getpid()},
-               {"started",
-                fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(view.started)))},
-               {"uptime_seconds", seconds},
-               {"config", view.config.file},
-               {"state_dir", view.config.state_dir},
-               {"threads", view.composition.server.shards},
-               {"portals", portals_of(view)},
-               {"targets", targets_of(view)},
-               {"luns", view.composition.volumes.size()},
+               {"started", time_text(view.started)},
+               {"uptime_seconds", seconds_since(view.started)},
+               {"config", config.file},
+               {"state_dir", config.state_dir},
+               {"threads", shard_count(config)},
+               {"portals", portals_json(view)},
+               {"targets", targets_json(view)},
+               {"luns", volumes.size()},
+               {"luns_served", served},
                {"sessions", view.server.sessions().size()},
                {"warnings", warnings_of(view)}};
   return {200, std::move(body)};
 }
 
+// Whether it is served, and if not, why and since when.
+json presence_json(const OpenVolume& volume) {
+  const auto health = volume.health->view();
+  json out = {{"presence", backing::presence_name(health.presence)},
+              {"state", health.has_unit ? state_text(health.state) : "not announced"},
+              {"reason", health.reason},
+              {"notes", health.notes}};
+  if (!health.device.empty()) out["device"] = health.device;
+  if (health.waiting) {
+    out["waiting_since"] = time_text(*health.waiting);
+    out["waiting_seconds"] = seconds_since(*health.waiting);
+  }
+  return out;
+}
+
+json lun_json(const OpenVolume& volume) {
+  const config::Volume& c = volume.config;
+  const bool late = volume.unit == nullptr;
+  json out = {{"volume", c.name},
+              {"kind", kind_name(c.kind)},
+              {"path", c.path},
+              {"store", volume.store->describe()},
+              {"bytes", volume.store->size_bytes()},
+              {"blocks", late ? 0 : volume.unit->blocks()},
+              {"block_size", c.block_size},
+              {"sync", sync_name(c.sync)},
+              {"read_only", late ? c.read_only : volume.unit->read_only()},
+              {"uuid", volume.uuid ? json(uuid_text(*volume.uuid)) : json()},
+              {"limit", {{"iops", c.limit.iops}, {"bandwidth", c.limit.bandwidth}, {"burst_ms", c.limit.burst_ms}}}};
+  out.update(presence_json(volume));
+  return out;
+}
+
 Answer luns(const View& view, const Query&) {
   std::map<std::string, uint64_t> in_flight;
   for (const auto& stats : view.server.lun_stats()) in_flight[stats->name()] = stats->in_flight();
+  std::map<std::string, json> mappings;
+  for (const config::Target& target : view.composition.config.targets)
+    for (const config::Lun& lun : target.luns)
+      mappings[lun.volume].push_back({{"target", target.name}, {"lun", lun.number}, {"read_only", lun.read_only}});
   json out = json::array();
   for (const OpenVolume& volume : view.composition.volumes) {
-    const config::Volume& c = volume.config;
-    out.push_back({{"volume", c.name},
-                   {"kind", kind_name(c.kind)},
-                   {"path", c.path},
-                   {"store", volume.store->describe()},
-                   {"bytes", volume.store->size_bytes()},
-                   {"blocks", volume.unit->blocks()},
-                   {"block_size", volume.unit->block_size()},
-                   {"sync", sync_name(c.sync)},
-                   {"read_only", volume.unit->read_only()},
-                   {"uuid", uuid_text(volume.uuid)},
-                   {"in_flight", in_flight[c.name]},
-                   {"mappings", mappings_of(c.name, view.config)}});
+    out.push_back(lun_json(volume));
+    out.back()["in_flight"] = in_flight[volume.config.name];
+    out.back()["mappings"] = mappings[volume.config.name];
   }
   return {200, std::move(out)};
 }
@@ -179,7 +168,8 @@ Answer sessions(const View& view, const Query&) {
                    {"address", s.address},
                    {"tsih", s.tsih},
                    {"shard", s.shard},
-                   {"commands_in_flight", s.commands_in_flight}});
+                   {"commands_in_flight", s.commands_in_flight},
+                   {"map_generation", s.map_generation}});
   return {200, std::move(out)};
 }
 
@@ -244,36 +234,56 @@ Answer fault_state(const View& view, const Query&) {
 struct Route {
   std::string_view method;
   std::string_view path;
-  Answer (*handler)(const View&, const Query&);
+  Answer (*look)(const View&, const Query&) = nullptr;  // reads, at once
+  Answer (*order)(Control&, const Query&) = nullptr;    // may block: by a worker
 };
-constexpr Route kRoutes[] = {{"GET", "/api/status", status},      {"GET", "/api/luns", luns},
-                             {"GET", "/api/sessions", sessions},  {"GET", "/api/stats", lun_statistics},
-                             {"GET", "/api/faults", fault_state}, {"POST", "/api/faults/release", release_faults}};
+constexpr Route kRoutes[] = {{"GET", "/api/status", status},
+                             {"GET", "/api/luns", luns},
+                             {"GET", "/api/sessions", sessions},
+                             {"GET", "/api/stats", lun_statistics},
+                             {"GET", "/api/faults", fault_state},
+                             {"POST", "/api/faults/release", release_faults},
+                             {"GET", "/api/plan", nullptr, plan_order},
+                             {"POST", "/api/apply", nullptr, apply_order},
+                             {"POST", "/api/offline", nullptr, offline_order},
+                             {"POST", "/api/online", nullptr, online_order},
+                             {"POST", "/api/resize", nullptr, resize_order}};
 
-Answer dispatch(const View& view, const AdminRequest& request) {
-  const std::string_view target = request.target;
-  const size_t mark = target.find('?');
-  const std::string_view path = target.substr(0, mark);
-  bool known = false;
+AdminReply to_reply(const Answer& answer) {
+  return {answer.status, answer.body.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
+}
+
+// The route of a request, or what is wrong with it.
+const Route* find_route(std::string_view method, std::string_view path, Answer& wrong) {
+  wrong = refuse(404, "there is no " + std::string(path));
   for (const Route& route : kRoutes) {
     if (route.path != path) continue;
-    known = true;
-    if (route.method != request.method) continue;
-    return route.handler(view,
-                         parse_query(mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1)));
+    if (route.method == method) return &route;
+    wrong = refuse(405, "that path does not answer to " + std::string(method));
   }
-  if (known) return refuse(405, "that path does not answer to " + request.method);
-  return refuse(404, "there is no " + std::string(path));
+  return nullptr;
 }
 
 }  // namespace
 
-AdminApi::AdminApi(const config::Config& config, const Composition& composition, const iscsi::Server& server)
-    : config_(config), composition_(composition), server_(server), started_(std::chrono::system_clock::now()) {}
+AdminApi::AdminApi(Control& control, const iscsi::Server& server, Worker& worker)
+    : control_(control), server_(server), worker_(worker), started_(std::chrono::system_clock::now()) {}
 
-AdminReply AdminApi::handle(const AdminRequest& request) const {
-  const Answer answer = dispatch({config_, composition_, server_, started_}, request);
-  return {answer.status, answer.body.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
+void AdminApi::handle(const AdminRequest& request, AdminHttp::Answer answer) const {
+  const std::string_view target = request.target;
+  const size_t mark = target.find('?');
+  Answer wrong;
+  const Route* route = find_route(request.method, target.substr(0, mark), wrong);
+  if (route == nullptr) return answer(to_reply(wrong));
+  Query query = parse_query(mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1));
+  if (route->look != nullptr) {
+    const auto current = control_.current();
+    return answer(to_reply(route->look({*current, server_, started_}, query)));
+  }
+  const bool taken = worker_.post([&control = control_, order = route->order, query = std::move(query), answer] {
+    answer(to_reply(order(control, query)));
+  });
+  if (!taken) answer(to_reply(refuse(503, "too many orders wait already; try again")));
 }
 
 }  // namespace zvolt::daemon

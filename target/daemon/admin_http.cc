@@ -8,7 +8,11 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <filesystem>
+#include <list>
+#include <mutex>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "target/asio.h"
 
@@ -20,31 +24,48 @@ namespace http = beast::http;
 using Unix = asio::local::stream_protocol;
 using Stream = beast::basic_stream<Unix, Executor>;
 
-constexpr size_t kMaxConnections = 32;                         // at once; further ones wait in the backlog
+constexpr size_t kMaxConnections = 64;  // at once; then the longest idle one makes room
+constexpr size_t kMaxAnswering = 32;    // of those with a request that is being answered
+static_assert(kMaxAnswering < kMaxConnections);
 constexpr uint32_t kMaxHeader = 8 * 1024;                      // bytes of a request's head
 constexpr uint64_t kMaxBody = 64 * 1024;                       // bytes; nothing of ours needs a body
 constexpr auto kTimeout = std::chrono::seconds(10);            // for one request, and between two
 constexpr auto kAcceptPause = std::chrono::milliseconds(200);  // after EMFILE and the like
 constexpr int kBacklog = 64;
 
+class Connection;
+
+// The way back to the endpoint's thread for who answers on another one: closed by stop().
+struct Gate {
+  template <typename Work>
+  void post(Work work) {
+    std::scoped_lock lock(mutex);
+    if (context != nullptr) asio::post(*context, std::move(work));
+  }
+  std::mutex mutex;
+  asio::io_context* context = nullptr;
+};
+
 struct Shared {
   AdminHttp::Handler handler;
-  size_t connections = 0;
-  std::function<void()> closed;  // a place became free
+  std::shared_ptr<Gate> gate = std::make_shared<Gate>();
+  std::list<Connection*> idle;                      // the peer's turn, to send or to read; the longest idle first
+  std::set<std::shared_ptr<Connection>> answering;  // the handler has the request
+  size_t connections = 0;                           // all
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Unix::socket&& socket, Executor executor, std::shared_ptr<Shared> shared)
-      : stream_(executor), shared_(std::move(shared)) {
+      : stream_(executor), shared_(std::move(shared)), place_(shared_->idle.end()) {
     ErrorCode ec;
     const int fd = socket.release(ec);
     if (!ec) stream_.socket().assign(Unix(), fd, ec);
     ++shared_->connections;
   }
   ~Connection() {
+    leave_idle();
     --shared_->connections;
-    if (shared_->closed) shared_->closed();
   }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -53,13 +74,29 @@ class Connection : public std::enable_shared_from_this<Connection> {
     parser_.emplace();
     parser_->header_limit(kMaxHeader);
     parser_->body_limit(kMaxBody);
+    enter_idle();
     stream_.expires_after(kTimeout);
     http::async_read(stream_, buffer_, *parser_,
                      [self = shared_from_this()](ErrorCode ec, size_t) { self->on_read(ec); });
   }
+  // Another one needs the place: ends by itself with the error of the read that is pending.
+  void make_room() {
+    leave_idle();
+    ErrorCode ignored;
+    stream_.socket().close(ignored);
+  }
 
  private:
+  void enter_idle() {
+    leave_idle();
+    place_ = shared_->idle.insert(shared_->idle.end(), this);
+  }
+  void leave_idle() {
+    if (place_ != shared_->idle.end()) shared_->idle.erase(place_);
+    place_ = shared_->idle.end();
+  }
   void on_read(ErrorCode ec) {
+    leave_idle();
     if (ec == http::error::header_limit) return reply({431, R"({"error":"the request's head is too large"})"}, false);
     if (ec == http::error::body_limit) return reply({413, R"({"error":"the request's body is too large"})"}, false);
     const bool malformed = ec && ec.category() == http::make_error_code(http::error::bad_method).category() &&
@@ -67,8 +104,23 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (malformed) return reply({400, R"({"error":"not an HTTP request"})"}, false);
     if (ec) return;
     const auto& request = parser_->get();
-    const AdminReply answer = shared_->handler({std::string(request.method_string()), std::string(request.target())});
-    reply(answer, request.keep_alive());
+    if (shared_->answering.size() >= kMaxAnswering)
+      return reply({503, R"({"error":"too many requests at once; try again"})"}, request.keep_alive());
+    shared_->answering.insert(shared_from_this());
+    stream_.expires_never();
+    shared_->handler({std::string(request.method_string()), std::string(request.target())}, answer_later());
+  }
+
+  // What the handler calls when it knows. Posted, whatever the thread; `answering` keeps the connection, not the
+  // handler, so that it never ends on another thread.
+  AdminHttp::Answer answer_later() {
+    const bool keep_alive = parser_->get().keep_alive();
+    return [weak = weak_from_this(), gate = shared_->gate, keep_alive](AdminReply answer) {
+      gate->post([weak, keep_alive, answer = std::move(answer)] {
+        const auto self = weak.lock();
+        if (self && self->shared_->answering.erase(self) == 1) self->reply(answer, keep_alive);
+      });
+    };
   }
 
   void reply(const AdminReply& answer, bool keep_alive) {
@@ -79,6 +131,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     response_.keep_alive(keep_alive);
     response_.body() = answer.body;
     response_.prepare_payload();
+    enter_idle();
     stream_.expires_after(kTimeout);
     http::async_write(stream_, response_, [self = shared_from_this(), keep_alive](ErrorCode ec, size_t) {
       if (!ec && keep_alive) self->read();
@@ -90,6 +143,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
   std::shared_ptr<Shared> shared_;
+  std::list<Connection*>::iterator place_;  // in `idle`, or its end
 };
 
 // Creates the socket's directory, and removes a socket that its daemon left behind.
@@ -123,12 +177,14 @@ struct AdminHttp::Impl {
   bool accepting = false;
 
   void accept() {
-    if (accepting || !acceptor.is_open() || shared->connections >= kMaxConnections) return;
+    if (accepting || !acceptor.is_open()) return;
     accepting = true;
     acceptor.async_accept([this](ErrorCode ec, Unix::socket socket) {
       accepting = false;
       if (ec == asio::error::operation_aborted) return;
       if (ec) return accept_later();
+      // There is always one: fewer are answering than there are places.
+      if (shared->connections >= kMaxConnections && !shared->idle.empty()) shared->idle.front()->make_room();
       std::make_shared<Connection>(std::move(socket), context.get_executor(), shared)->read();
       accept();
     });
@@ -166,7 +222,7 @@ Result<void> AdminHttp::bind(const std::string& path) {
 
 void AdminHttp::start(Handler handler) {
   impl_->shared->handler = std::move(handler);
-  impl_->shared->closed = [impl = impl_.get()] { impl->accept(); };
+  impl_->shared->gate->context = &impl_->context;
   impl_->accept();
   impl_->thread = std::thread([impl = impl_.get()] {
     pthread_setname_np(pthread_self(), "admin");
@@ -177,7 +233,11 @@ void AdminHttp::start(Handler handler) {
 void AdminHttp::stop() {
   impl_->context.stop();
   if (impl_->thread.joinable()) impl_->thread.join();
-  impl_->shared->closed = nullptr;  // connections end with the context, after the acceptor
+  {
+    std::scoped_lock lock(impl_->shared->gate->mutex);
+    impl_->shared->gate->context = nullptr;
+  }
+  std::exchange(impl_->shared->answering, {}).clear();  // the others end with the context
   ErrorCode ignored;
   impl_->acceptor.close(ignored);
   if (!impl_->path.empty()) ::unlink(impl_->path.c_str());

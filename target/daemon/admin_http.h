@@ -1,6 +1,7 @@
 // AdminHttp: HTTP/1.1 on a Unix socket: reads requests, asks the handler, writes its reply. Knows nothing of what is
-// asked. Runs on one thread of its own, on which the handler is called too. Everything that a client can make grow is
-// bounded.
+// asked. Runs on one thread of its own, on which the handler is called too; the handler may answer later, on any
+// thread, so that a long request holds up no other. Everything that a client can make grow is bounded, and a client
+// that sends nothing loses its place to the next one that comes.
 #pragma once
 
 #include <functional>
@@ -23,7 +24,9 @@ struct AdminReply {
 
 class AdminHttp {
  public:
-  using Handler = std::function<AdminReply(const AdminRequest&)>;
+  // Called once per request, from any thread; after stop() it does nothing.
+  using Answer = std::function<void(AdminReply)>;
+  using Handler = std::function<void(const AdminRequest&, Answer)>;
 
   AdminHttp();
   ~AdminHttp();  // stops, and removes the socket

@@ -7,109 +7,10 @@
 #include <map>
 #include <set>
 
-#include "backing/stores.h"
-#include "target/daemon/faults.h"
-
 namespace zvolt::daemon {
 namespace {
 
-using StorePtr = std::shared_ptr<backing::BlockStore>;
-
-// Where a volume is in the file system; empty when it is in memory.
-std::string device_path(const config::Volume& volume) {
-  return volume.kind == config::StoreKind::zvol ? "/dev/zvol/" + volume.path : volume.path;
-}
-
-VolumeKey key_of(const config::Volume& volume) {
-  VolumeKey key;
-  key.name = volume.name;
-  key.pinned = volume.uuid.value_or("");
-  key.path = device_path(volume);
-  switch (volume.kind) {
-    case config::StoreKind::file:
-      key.backing = "file:" + volume.path;
-      break;
-    case config::StoreKind::device:
-      key.backing = "device:" + volume.path;
-      break;
-    case config::StoreKind::zvol:
-      key.backing = "zvol:" + volume.path;
-      break;
-    case config::StoreKind::memory:
-    case config::StoreKind::null:
-      break;
-  }
-  return key;
-}
-
-Result<StorePtr> open_plain(const config::Volume& volume) {
-  switch (volume.kind) {
-    case config::StoreKind::file:
-      return backing::open_file({.path = volume.path,
-                                 .read_only = volume.read_only,
-                                 .provision_size = volume.provision ? volume.provision->size.value_or(0) : 0,
-                                 .force = volume.force});
-    case config::StoreKind::device:
-    case config::StoreKind::zvol:
-      return backing::open_device({.path = device_path(volume), .read_only = volume.read_only, .force = volume.force});
-    case config::StoreKind::memory:
-      return backing::make_memory(volume.size);
-    case config::StoreKind::null:
-      return backing::make_null(volume.size);
-  }
-  return Error{EINVAL, "volume " + volume.name + ": unknown kind of store"};
-}
-
-scsi::SyncMode sync_mode(config::Sync sync) {
-  switch (sync) {
-    case config::Sync::standard:
-      return scsi::SyncMode::standard;
-    case config::Sync::always:
-      return scsi::SyncMode::always;
-    case config::Sync::disabled:
-      return scsi::SyncMode::disabled;
-  }
-  return scsi::SyncMode::standard;
-}
-
-Result<std::shared_ptr<scsi::LogicalUnit>> make_unit(const config::Volume& volume, const Uuid& uuid,
-                                                     const StorePtr& store) {
-  scsi::UnitOptions options;
-  options.name = volume.name;
-  options.uuid = uuid;
-  options.block_size = volume.block_size;
-  const bool volblocksize = volume.physical_block_size == UINT32_MAX;
-  options.physical_block_size = volblocksize ? store->geometry().physical_block : volume.physical_block_size;
-  options.sync = sync_mode(volume.sync);
-  options.read_only = volume.read_only;
-  auto unit = scsi::LogicalUnit::create(std::move(options), store);
-  if (!unit) return unit;
-  // The unit owns the store: a strong pointer back would keep both for ever.
-  store->on_resize([weak = std::weak_ptr(*unit)](uint64_t size_bytes) {
-    if (const auto alive = weak.lock()) alive->capacity_changed(size_bytes);
-  });
-  return unit;
-}
-
-Result<OpenVolume> open_volume(const config::Volume& volume, const Uuid& uuid) {
-  const auto in_context = [&](const Error& error) {
-    return Error{error.code, volume.where.file + ":" + std::to_string(volume.where.line) + ": volume " + volume.name +
-                                 ": " + error.message};
-  };
-  auto plain = open_plain(volume);
-  if (!plain) return in_context(plain.error());
-  StorePtr store = *plain;
-  std::shared_ptr<backing::FaultStore> faults;
-  if (!volume.faults.empty()) {
-    auto faulty = with_faults(store, volume.faults);
-    if (!faulty) return in_context(faulty.error());
-    faults = *faulty;
-    store = faults;
-  }
-  auto unit = make_unit(volume, uuid, store);
-  if (!unit) return in_context(unit.error());
-  return OpenVolume{volume, uuid, std::move(store), std::move(faults), std::move(*unit)};
-}
+using Units = std::map<std::string, std::shared_ptr<scsi::LogicalUnit>>;
 
 unsigned cores() {
   cpu_set_t set;
@@ -118,7 +19,24 @@ unsigned cores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-// Volumes that are LUNs, in the order of the configuration.
+iscsi::TargetNode make_target(const config::Target& target, const Units& units) {
+  auto luns = std::make_shared<scsi::LunMap>();
+  for (const config::Lun& lun : target.luns)
+    if (const auto unit = units.find(lun.volume); unit != units.end())
+      luns->entries.push_back({lun.number, unit->second, lun.read_only});
+  std::sort(luns->entries.begin(), luns->entries.end(),
+            [](const auto& a, const auto& b) { return a.number < b.number; });
+  return {target.name, target.alias, target.groups, target.initiators, std::move(luns)};
+}
+
+}  // namespace
+
+const OpenVolume* Composition::volume(const std::string& name) const {
+  const auto found =
+      std::find_if(volumes.begin(), volumes.end(), [&](const OpenVolume& v) { return v.config.name == name; });
+  return found == volumes.end() ? nullptr : &*found;
+}
+
 std::vector<const config::Volume*> used_volumes(const config::Config& config) {
   std::set<std::string> names;
   for (const config::Target& target : config.targets)
@@ -129,36 +47,37 @@ std::vector<const config::Volume*> used_volumes(const config::Config& config) {
   return used;
 }
 
-iscsi::TargetNode make_target(const config::Target& target, const std::vector<OpenVolume>& volumes) {
-  std::map<std::string, std::shared_ptr<scsi::LogicalUnit>> units;
-  for (const OpenVolume& volume : volumes) units[volume.config.name] = volume.unit;
-  auto luns = std::make_shared<scsi::LunMap>();
-  for (const config::Lun& lun : target.luns) luns->entries.push_back({lun.number, units.at(lun.volume), lun.read_only});
-  std::sort(luns->entries.begin(), luns->entries.end(),
-            [](const auto& a, const auto& b) { return a.number < b.number; });
-  return {target.name, target.alias, target.groups, target.initiators, std::move(luns)};
+Result<Composed> compose(const config::Config& config, VolumeSet& set) {
+  auto opened = set.open(used_volumes(config), {});
+  if (!opened) return opened.error();
+  return Composed{{config, std::move(opened->volumes)}, std::move(opened->made)};
 }
 
-}  // namespace
+unsigned shard_count(const config::Config& config) {
+  return config.threads == 0 ? cores() : config.threads;
+}
 
-Result<Composition> compose(const config::Config& config, const StateDir& state) {
-  const auto used = used_volumes(config);
-  std::vector<VolumeKey> keys;
-  for (const config::Volume* volume : used) keys.push_back(key_of(*volume));
-  const auto uuids = identify(state, keys);
-  if (!uuids) return uuids.error();
+std::vector<iscsi::PortalOptions> portals_of(const config::Config& config) {
+  std::vector<iscsi::PortalOptions> out;
+  for (const config::Listen& listen : config.listen) out.push_back({listen.address, listen.port, listen.group});
+  return out;
+}
 
-  Composition out;
-  for (size_t i = 0; i < used.size(); ++i) {
-    auto volume = open_volume(*used[i], (*uuids)[i]);
-    if (!volume) return volume.error();
-    out.volumes.push_back(std::move(*volume));
-  }
-  out.server.shards = config.threads == 0 ? cores() : config.threads;
-  out.server.memory_bytes = config.memory;
-  for (const config::Listen& listen : config.listen)
-    out.server.portals.push_back({listen.address, listen.port, listen.group});
-  for (const config::Target& target : config.targets) out.server.targets.push_back(make_target(target, out.volumes));
+std::vector<iscsi::TargetNode> targets_of(const Composition& composition) {
+  Units units;
+  for (const OpenVolume& volume : composition.volumes)
+    if (volume.unit) units[volume.config.name] = volume.unit;
+  std::vector<iscsi::TargetNode> out;
+  for (const config::Target& target : composition.config.targets) out.push_back(make_target(target, units));
+  return out;
+}
+
+iscsi::ServerOptions server_options(const Composition& composition) {
+  iscsi::ServerOptions out;
+  out.shards = shard_count(composition.config);
+  out.memory_bytes = composition.config.memory;
+  out.portals = portals_of(composition.config);
+  out.targets = targets_of(composition);
   return out;
 }
 

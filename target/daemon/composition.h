@@ -1,37 +1,40 @@
-// The composition root: the only code that knows configuration, stores, SCSI and iSCSI together. Config -> opened
-// stores -> logical units -> what the Server needs. Called by the daemon's main thread before serving; can block on
-// slow devices.
+// Composition: a configuration and everything that was opened for it: what the daemon serves at one moment. Immutable
+// once shared: apply makes another one that shares what stays. The only code that turns configuration into what the
+// Server needs.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "backing/fault_store.h"
 #include "backing/result.h"
 #include "config/model.h"
-#include "scsi/logical_unit.h"
-#include "target/daemon/identity.h"
-#include "target/daemon/state_dir.h"
+#include "target/daemon/volume.h"
+#include "target/daemon/volume_set.h"
 #include "target/server.h"
 
 namespace zvolt::daemon {
 
-// A volume that is a LUN of at least one target.
-struct OpenVolume {
-  config::Volume config;
-  Uuid uuid{};
-  std::shared_ptr<backing::BlockStore> store;
-  std::shared_ptr<backing::FaultStore> faults;  // the same store when it is a test store, else null
-  std::shared_ptr<scsi::LogicalUnit> unit;
-};
-
 struct Composition {
-  std::vector<OpenVolume> volumes;  // in order of the configuration
-  iscsi::ServerOptions server;
+  config::Config config;
+  std::vector<OpenVolume> volumes;  // those that are a LUN of some target, in order of the configuration
+  const OpenVolume* volume(const std::string& name) const;
 };
 
-// All or nothing: on an error every store that was opened is closed again.
-Result<Composition> compose(const config::Config& config, const StateDir& state);
+// Volumes that are LUNs, in the order of the configuration.
+std::vector<const config::Volume*> used_volumes(const config::Config& config);
+
+// All or nothing: on an error every store that was opened is closed again. Blocks on slow devices.
+struct Composed {
+  Composition composition;
+  Made made;  // for the case that the start fails later
+};
+Result<Composed> compose(const config::Config& config, VolumeSet& set);
+
+unsigned shard_count(const config::Config& config);  // `threads`, or one per core
+std::vector<iscsi::PortalOptions> portals_of(const config::Config& config);
+// A volume without a unit is no LUN yet.
+std::vector<iscsi::TargetNode> targets_of(const Composition& composition);
+iscsi::ServerOptions server_options(const Composition& composition);
 
 }  // namespace zvolt::daemon

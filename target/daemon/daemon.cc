@@ -16,11 +16,13 @@
 
 #include "target/daemon/admin_api.h"
 #include "target/daemon/admin_http.h"
+#include "target/daemon/apply.h"
 #include "target/daemon/composition.h"
 #include "target/daemon/final_flush.h"
 #include "target/daemon/logging.h"
 #include "target/daemon/notify.h"
 #include "target/daemon/state_dir.h"
+#include "target/daemon/worker.h"
 
 namespace zvolt::daemon {
 namespace {
@@ -28,9 +30,12 @@ namespace {
 using std::chrono::milliseconds;
 
 // How long the end may take. systemd kills after 90 s; what is still wrong by then must have been said before.
+constexpr milliseconds kOrderLimit{15'000};  // an apply that has begun comes to its end
 constexpr milliseconds kDrainLimit{10'000};  // commands in flight are answered
 constexpr milliseconds kFlushLimit{20'000};  // stores make everything durable
-constexpr milliseconds kStopLimit{75'000};   // all of it, with what the server waits for inside stop()
+constexpr milliseconds kStopLimit{80'000};   // all of it, with what the server waits for inside stop()
+constexpr milliseconds kWatchLimit{2'000};   // watchers that look at a device right now
+constexpr milliseconds kCloseLimit{5'000};   // stores are closed
 
 sigset_t handled_signals() {
   sigset_t set;
@@ -68,11 +73,13 @@ int wait_signal(int signals, int other, int limit_ms) {
   return static_cast<int>(info.ssi_signo);
 }
 
-void wait_for_end(int signals) {
+void wait_for_end(int signals, Control& control, Worker& worker) {
   for (;;) {
     const int signal = wait_signal(signals, -1, -1);
     if (signal == SIGHUP) {
-      spdlog::warn("SIGHUP: reloading the configuration is not supported yet; nothing changes");
+      spdlog::info("SIGHUP: applying the configuration");
+      if (!worker.post([&control] { control.apply({}); }))
+        spdlog::error("SIGHUP: too many orders wait; nothing changes");
     } else if (signal != 0) {
       spdlog::info("{}: draining", signal == SIGTERM ? "SIGTERM" : "SIGINT");
       return;
@@ -81,30 +88,51 @@ void wait_for_end(int signals) {
 }
 
 // Without running destructors: something of ours still belongs to the kernel or to a thread that does not end.
-[[noreturn]] void leave_at_once() {
+[[noreturn]] void leave_at_once(int status) {
   stop_logging();
-  ::_exit(1);
+  ::_exit(status);
 }
 
 struct Outcome {
+  bool order_stuck = false;  // an apply or the like did not come to its end
   uint64_t unanswered = 0;
   FlushReport flush;
+  bool watcher_stuck = false;
 };
 
 void report(const Outcome& outcome) {
+  if (outcome.order_stuck) spdlog::error("a change of the configuration did not end; ended without waiting for it");
   if (outcome.unanswered > 0)
     spdlog::error("{} commands were not answered in time; what they wrote may be lost", outcome.unanswered);
   for (const std::string& lost : outcome.flush.lost) spdlog::error("{}", lost);
 }
 
+// Everything that lives while the daemon serves.
+struct Serving {
+  VolumeSet& set;
+  iscsi::Server& server;
+  Control& control;
+  Worker& worker;
+};
+
+// On the drain thread. An apply that still runs would use the server that is stopped here.
+void end_serving(Serving& serving, Outcome& outcome) {
+  serving.control.stop();
+  serving.set.on_arrival({});
+  outcome.order_stuck = !serving.worker.stop(kOrderLimit);
+  if (outcome.order_stuck) return;
+  outcome.unanswered = serving.server.stop(kDrainLimit);
+  outcome.flush = flush_all(serving.control.current()->volumes, kFlushLimit);
+  outcome.watcher_stuck = !serving.set.stop_watching(kWatchLimit);
+}
+
 // The drain runs in a thread of its own, because stores can hang for ever: the main thread keeps the time and listens
 // for the operator's second signal.
-int drain(iscsi::Server& server, const Composition& composition, const Descriptors& fds) {
+int drain(Serving& serving, const Descriptors& fds) {
   notify_service_manager("STOPPING=1");
   Outcome outcome;
   std::thread worker([&] {
-    outcome.unanswered = server.stop(kDrainLimit);
-    outcome.flush = flush_all(composition.volumes, kFlushLimit);
+    end_serving(serving, outcome);
     const uint64_t one = 1;
     static_cast<void>(!::write(fds.drained, &one, sizeof one));
   });
@@ -115,19 +143,19 @@ int drain(iscsi::Server& server, const Composition& composition, const Descripto
     if (signal == SIGHUP) continue;
     if (signal != 0) {
       spdlog::error("second signal: ended without waiting; writes in flight and what was not flushed may be lost");
-      leave_at_once();
+      leave_at_once(1);
     }
     pollfd done{fds.drained, POLLIN, 0};
     if (::poll(&done, 1, 0) == 1) break;
     if (left > 0) continue;
     spdlog::error("the stores did not come to rest in time; writes in flight and what was not flushed may be lost");
-    leave_at_once();
+    leave_at_once(1);
   }
   worker.join();
   report(outcome);
-  if (outcome.flush.stuck) leave_at_once();
-  const bool lost = outcome.unanswered > 0 || !outcome.flush.lost.empty();
+  const bool lost = outcome.order_stuck || outcome.unanswered > 0 || !outcome.flush.lost.empty();
   if (!lost) spdlog::info("drained and flushed, ending");
+  if (outcome.order_stuck || outcome.flush.stuck || outcome.watcher_stuck) leave_at_once(lost ? 1 : 0);
   return lost ? 1 : 0;
 }
 
@@ -137,17 +165,44 @@ int fail(const Error& error) {
 }
 
 void log_start(const Composition& composition, const iscsi::Server& server) {
-  for (const OpenVolume& volume : composition.volumes)
+  for (const OpenVolume& volume : composition.volumes) {
+    if (!volume.unit) {
+      spdlog::warn("volume {}: never seen before and not there: announced to hosts when it comes", volume.config.name);
+      continue;
+    }
     spdlog::info("volume {}: {}, {} blocks of {}, uuid {}{}", volume.config.name, volume.store->describe(),
-                 volume.unit->blocks(), volume.unit->block_size(), uuid_text(volume.uuid),
+                 volume.unit->blocks(), volume.unit->block_size(), uuid_text(*volume.uuid),
                  volume.unit->read_only() ? ", read-only" : "");
-  const auto ports = server.ports();
-  for (size_t i = 0; i < ports.size(); ++i) {
-    const auto& portal = composition.server.portals[i];
-    const bool v6 = portal.address.find(':') != std::string::npos;
-    spdlog::info("listening on {}{}{}:{}, portal group {}", v6 ? "[" : "", portal.address, v6 ? "]" : "", ports[i],
-                 portal.group);
   }
+  const auto ports = server.ports();
+  const auto portals = portals_of(composition.config);
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const bool v6 = portals[i].address.find(':') != std::string::npos;
+    spdlog::info("listening on {}{}{}:{}, portal group {}", v6 ? "[" : "", portals[i].address, v6 ? "]" : "", ports[i],
+                 portals[i].group);
+  }
+}
+
+// From a started server to its end. Everything that serves is gone when this returns.
+int serve(Composition composition, VolumeSet& set, iscsi::Server& server, AdminHttp& admin, const RunOptions& options,
+          const Descriptors& fds) {
+  const config::Config config = composition.config;
+  log_start(composition, server);
+  Worker worker;
+  Control control(std::move(composition), set, server, options.load);
+  set.on_arrival([&](const std::string& name) { return worker.post([&control, name] { control.announce(name); }); });
+  const AdminApi api(control, server, worker);
+  admin.start(
+      [&api](const AdminRequest& request, AdminHttp::Answer answer) { api.handle(request, std::move(answer)); });
+  worker.post([&control] { control.tell_differences(); });
+  spdlog::info("zvoltd {} ready: {} targets, {} threads, admin socket {}", ZVOLT_VERSION, config.targets.size(),
+               shard_count(config), config.admin_socket);
+  notify_service_manager("READY=1");
+  wait_for_end(fds.signals, control, worker);
+  Serving serving{set, server, control, worker};
+  const int status = drain(serving, fds);
+  admin.stop();
+  return status;
 }
 
 }  // namespace
@@ -158,7 +213,7 @@ void block_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-int run(const config::Config& config) {
+int run(const config::Config& config, const RunOptions& options) {
   const Descriptors fds;
   if (!fds.ok()) return fail({errno, std::string("cannot wait for signals: ") + std::strerror(errno)});
   const auto state = StateDir::open(config.state_dir);
@@ -166,21 +221,28 @@ int run(const config::Config& config) {
   AdminHttp admin;
   const auto bound = admin.bind(config.admin_socket);
   if (!bound) return fail(bound.error());
-  const auto composition = compose(config, *state);
-  if (!composition) return fail(composition.error());
-  iscsi::Server server(composition->server);
-  const auto started = server.start();
-  if (!started) return fail(started.error());
-  const AdminApi api(config, *composition, server);
-  admin.start([&api](const AdminRequest& request) { return api.handle(request); });
-
-  log_start(*composition, server);
-  spdlog::info("zvoltd {} ready: {} targets, {} threads, admin socket {}", ZVOLT_VERSION, config.targets.size(),
-               composition->server.shards, config.admin_socket);
-  notify_service_manager("READY=1");
-  wait_for_end(fds.signals);
-  const int status = drain(server, *composition, fds);
-  admin.stop();
+  VolumeSet set(*state, options.volumes);
+  auto composed = compose(config, set);
+  if (!composed) return fail(composed.error());
+  int status = 1;
+  {
+    iscsi::Server server(server_options(composed->composition));
+    const auto started = server.start();
+    if (started) {
+      status = serve(std::move(composed->composition), set, server, admin, options, fds);
+    } else {
+      fail(started.error());
+    }
+  }
+  if (status != 0 && !composed->composition.volumes.empty()) {  // it did not start
+    const std::string stays = set.abandon({std::move(composed->composition.volumes), std::move(composed->made)});
+    if (!stays.empty()) spdlog::error("{}", stays);
+  }
+  const auto open = set.closer().wait(kCloseLimit);
+  if (!open.empty()) {
+    spdlog::warn("{} stores are still closing (first: {}); left to the kernel", open.size(), open.front());
+    leave_at_once(status);
+  }
   return status;
 }
 

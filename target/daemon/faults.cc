@@ -51,10 +51,7 @@ Result<backing::FaultRule> convert(const config::FaultRule& from) {
   return rule;
 }
 
-}  // namespace
-
-Result<std::shared_ptr<backing::FaultStore>> with_faults(std::shared_ptr<backing::BlockStore> store,
-                                                         const std::vector<config::FaultRule>& rules) {
+Result<std::vector<backing::FaultRule>> convert_all(const std::vector<config::FaultRule>& rules) {
   std::vector<backing::FaultRule> converted;
   for (const config::FaultRule& from : rules) {
     if (from.action == kLoseUnflushed) continue;
@@ -62,12 +59,30 @@ Result<std::shared_ptr<backing::FaultStore>> with_faults(std::shared_ptr<backing
     if (!rule) return rule.error();
     converted.push_back(*rule);
   }
-  auto faulty = backing::make_faulty(std::move(store), std::move(converted));
+  return converted;
+}
+
+bool loses_unflushed(const std::vector<config::FaultRule>& rules) {
+  return std::any_of(rules.begin(), rules.end(), [](const auto& rule) { return rule.action == kLoseUnflushed; });
+}
+
+}  // namespace
+
+Result<std::shared_ptr<backing::FaultStore>> with_faults(std::shared_ptr<backing::BlockStore> store,
+                                                         const std::vector<config::FaultRule>& rules) {
+  auto converted = convert_all(rules);
+  if (!converted) return converted.error();
+  auto faulty = backing::make_faulty(std::move(store), std::move(*converted));
   if (!faulty) return faulty;
-  const bool lose =
-      std::any_of(rules.begin(), rules.end(), [](const auto& rule) { return rule.action == kLoseUnflushed; });
-  if (lose) (*faulty)->keep_unflushed(true);
+  if (loses_unflushed(rules)) (*faulty)->keep_unflushed(true);
   return faulty;
+}
+
+Result<void> change_faults(backing::FaultStore& store, const std::vector<config::FaultRule>& rules) {
+  auto converted = convert_all(rules);
+  if (!converted) return converted.error();
+  store.set_rules(std::move(*converted));
+  return {};
 }
 
 }  // namespace zvolt::daemon

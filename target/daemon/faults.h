@@ -13,4 +13,7 @@ namespace zvolt::daemon {
 Result<std::shared_ptr<backing::FaultStore>> with_faults(std::shared_ptr<backing::BlockStore> store,
                                                          const std::vector<config::FaultRule>& rules);
 
+// Rules in place of those that it has.
+Result<void> change_faults(backing::FaultStore& store, const std::vector<config::FaultRule>& rules);
+
 }  // namespace zvolt::daemon

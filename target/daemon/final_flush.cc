@@ -13,7 +13,8 @@ namespace {
 
 struct Flush {
   backing::IoRequest io;
-  const OpenVolume* volume = nullptr;
+  std::string name;
+  std::shared_ptr<backing::BlockStore> store;  // a flush that does not end keeps it
   bool done = false;
 };
 
@@ -21,7 +22,9 @@ void on_done(backing::IoRequest& io) noexcept {
   static_cast<Flush*>(io.context)->done = true;
 }
 
+// A device that is away has nothing that a flush could reach.
 bool needs_flush(const OpenVolume& volume) {
+  if (volume.followed && volume.followed->report().presence != backing::Presence::present) return false;
   return !volume.store->geometry().read_only && volume.store->geometry().volatile_cache;
 }
 
@@ -52,7 +55,8 @@ FlushReport flush_all(const std::vector<OpenVolume>& volumes, std::chrono::milli
   for (const OpenVolume& volume : volumes) {
     if (!needs_flush(volume)) continue;
     auto flush = std::make_unique<Flush>();
-    flush->volume = &volume;
+    flush->name = volume.config.name;
+    flush->store = volume.store;
     flush->io.kind = backing::IoKind::flush;
     flush->io.done = on_done;
     flush->io.context = flush.get();
@@ -62,7 +66,7 @@ FlushReport flush_all(const std::vector<OpenVolume>& volumes, std::chrono::milli
   FlushReport report;
   report.stuck = !wait_all(*engine, flushes, limit);
   for (const auto& flush : flushes) {
-    const std::string name = "volume " + flush->volume->config.name + ": ";
+    const std::string name = "volume " + flush->name + ": ";
     if (!flush->done) {
       report.lost.push_back(name +
                             "the last flush did not end in time; writes that were not flushed by the host may be lost");

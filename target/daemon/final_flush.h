@@ -1,12 +1,12 @@
 // The last flush: every store is asked to make what it has durable before the daemon ends, all at once and within a
-// deadline. Called by the drain thread after the server has stopped.
+// deadline. Called by the drain thread after the server has stopped, and for volumes that are taken out of service.
 #pragma once
 
 #include <chrono>
 #include <string>
 #include <vector>
 
-#include "target/daemon/composition.h"
+#include "target/daemon/volume.h"
 
 namespace zvolt::daemon {
 

@@ -82,6 +82,10 @@ void start_logging(const std::string& level, bool json) {
   spdlog::set_default_logger(std::move(logger));
 }
 
+void set_log_level(const std::string& level) {
+  spdlog::set_level(spdlog::level::from_str(level));
+}
+
 void stop_logging() {
   spdlog::shutdown();
 }

@@ -11,6 +11,9 @@ namespace zvolt::daemon {
 // queue and the oldest are dropped.
 void start_logging(const std::string& level, bool json);
 
+// Another level from now on. Any thread.
+void set_log_level(const std::string& level);
+
 // Writes what is queued and ends the logger's thread. Nothing is logged afterwards.
 void stop_logging();
 

@@ -1,6 +1,7 @@
 // zvoltd: command line, configuration, logging; then daemon.h. Exit status: 0 good, 1 failed, 2 wrong use.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 
@@ -8,6 +9,7 @@
 
 #include "config/loader.h"
 #include "target/daemon/daemon.h"
+#include "target/daemon/host_check.h"
 #include "target/daemon/logging.h"
 
 namespace {
@@ -27,10 +29,28 @@ void print(const char* kind, const std::vector<zvolt::config::Problem>& problems
                  kind, problem.message.c_str());
 }
 
-int check(const zvolt::config::Loaded& loaded) {
+// Test doubles of ZFS's commands and devices, by the environment and with --test-stores only.
+zvolt::daemon::RunOptions run_options(const Arguments& arguments) {
+  zvolt::daemon::RunOptions options;
+  options.load.test_stores = arguments.test_stores;
+  if (!arguments.test_stores) return options;
+  if (const char* zfs = std::getenv("ZVOLT_ZFS_COMMAND")) options.volumes.zfs.command = zfs;
+  if (const char* zpool = std::getenv("ZVOLT_ZPOOL_COMMAND")) options.volumes.zfs.zpool_command = zpool;
+  if (const char* links = std::getenv("ZVOLT_ZVOL_LINKS")) {
+    options.volumes.search.dev_root = links;
+    options.volumes.search.trust_links = true;
+  }
+  return options;
+}
+
+int check(const zvolt::config::Loaded& loaded, const zvolt::daemon::RunOptions& options) {
   print("error", loaded.problems);
   print("warning", loaded.warnings);
   if (!loaded.ok()) return kFailed;
+  const auto host = zvolt::daemon::check_host(loaded.config, {.zfs = options.volumes.zfs});
+  print("error", host.missing);
+  print("warning", host.warnings);
+  if (!host.missing.empty()) return kFailed;
   std::printf("%s: good\n", loaded.config.file.c_str());
   return 0;
 }
@@ -46,7 +66,7 @@ int serve(const zvolt::config::Loaded& loaded, const Arguments& arguments) {
   for (const auto& warning : loaded.warnings) spdlog::warn("{}", warning.text());
   int status = kFailed;
   try {
-    status = zvolt::daemon::run(loaded.config);
+    status = zvolt::daemon::run(loaded.config, run_options(arguments));
   } catch (const std::exception& e) {  // out of memory or of threads while starting
     spdlog::error("zvoltd: {}", e.what());
   }
@@ -60,7 +80,8 @@ int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("zvoltd: userspace iSCSI target for zvols, block devices and files");
   app.add_option("-c,--config", arguments.config_file, "Configuration, a YAML file")->required()->type_name("FILE");
-  app.add_flag("--check", arguments.check, "Load and validate the configuration, print errors and warnings, and end");
+  app.add_flag("--check", arguments.check,
+               "Load and validate the configuration, look at this host, print errors and warnings, and end");
   app.add_flag("--test-stores", arguments.test_stores, "Accept 'faults:' in volumes; for tests only");
   app.add_option("--log-level", arguments.log_level, "Instead of the configuration's log.level")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}));
@@ -71,5 +92,5 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : kWrongUse;
   }
   const auto loaded = zvolt::config::load_file(arguments.config_file, {.test_stores = arguments.test_stores});
-  return arguments.check ? check(loaded) : serve(loaded, arguments);
+  return arguments.check ? check(loaded, run_options(arguments)) : serve(loaded, arguments);
 }

@@ -41,7 +41,11 @@ struct Options {
   unsigned depth = 8;
   uint64_t span = kDefaultSpan;
   uint64_t seed = 1;
+  bool patient = false;  // unit attentions, "becoming ready" and BUSY: the command is repeated, as hosts do
 };
+
+// Between two attempts of a patient command that was told to wait.
+constexpr auto kPatience = std::chrono::milliseconds(5);
 
 std::atomic<bool> failed{false};
 
@@ -71,10 +75,12 @@ struct Operation {
   uint32_t generation = 0;  // that a write leaves
   Bytes data;
   scsi_task* task = nullptr;
+  Clock::time_point begun{};  // repetitions included
 };
 
 struct Totals {
-  uint64_t operations = 0, bytes = 0;
+  uint64_t operations = 0, bytes = 0, repeated = 0;
+  Clock::duration longest{};  // of one operation
 };
 
 // One session and the blocks it owns. All members belong to its thread.
@@ -170,6 +176,7 @@ class Worker {
     if (operation.kind == Kind::verify && !known(operation)) operation.kind = Kind::write;
     prepare(operation);
     mark(operation, 1);
+    operation.begun = Clock::now();
     submit(operation);
   }
 
@@ -232,8 +239,30 @@ class Worker {
     operation.worker->done(operation, status);
   }
 
+  // Whether a host would send this command again, by what the target said.
+  bool is_worth_repeating(const Operation& operation, int status) const {
+    if (!options_.patient || failed) return false;
+    if (status == SCSI_STATUS_BUSY || status == SCSI_STATUS_TASK_SET_FULL) return true;
+    if (status != SCSI_STATUS_CHECK_CONDITION) return false;
+    const scsi_sense& sense = operation.task->sense;
+    constexpr int kBecomingReady = 0x0401;
+    return sense.key == SCSI_SENSE_UNIT_ATTENTION ||
+           (sense.key == SCSI_SENSE_NOT_READY && sense.ascq == kBecomingReady);
+  }
+
+  void repeat(Operation& operation, int status) {
+    const bool wait = status != SCSI_STATUS_CHECK_CONDITION || operation.task->sense.key == SCSI_SENSE_NOT_READY;
+    scsi_free_scsi_task(operation.task);
+    operation.task = nullptr;
+    ++totals_.repeated;
+    if (wait) std::this_thread::sleep_for(kPatience);
+    submit(operation);
+  }
+
   void done(Operation& operation, int status) {
     --in_flight_;
+    if (is_worth_repeating(operation, status)) return repeat(operation, status);
+    totals_.longest = std::max(totals_.longest, Clock::now() - operation.begun);
     if (status != SCSI_STATUS_GOOD) {
       const scsi_sense& sense = operation.task->sense;
       report("operation " + std::to_string(static_cast<int>(operation.kind)) + " on block " +
@@ -305,9 +334,9 @@ class Worker {
 };
 
 bool parse(int argc, char** argv, Options& options) {
-  const option known[] = {{"url", 1, nullptr, 'u'},   {"sessions", 1, nullptr, 'n'}, {"seconds", 1, nullptr, 's'},
-                          {"qd", 1, nullptr, 'q'},    {"span", 1, nullptr, 'p'},     {"seed", 1, nullptr, 'r'},
-                          {nullptr, 0, nullptr, '\0'}};
+  const option known[] = {{"url", 1, nullptr, 'u'},     {"sessions", 1, nullptr, 'n'}, {"seconds", 1, nullptr, 's'},
+                          {"qd", 1, nullptr, 'q'},      {"span", 1, nullptr, 'p'},     {"seed", 1, nullptr, 'r'},
+                          {"patient", 0, nullptr, 'w'}, {nullptr, 0, nullptr, '\0'}};
   for (int c; (c = ::getopt_long(argc, argv, "", known, nullptr)) != -1;) {
     switch (c) {
       case 'u':
@@ -327,6 +356,9 @@ bool parse(int argc, char** argv, Options& options) {
         break;
       case 'r':
         options.seed = std::strtoull(optarg, nullptr, 10);
+        break;
+      case 'w':
+        options.patient = true;
         break;
       default:
         return false;
@@ -374,10 +406,14 @@ int run(const Options& options) {
   for (const auto& worker : workers) {
     sum.operations += worker->totals().operations;
     sum.bytes += worker->totals().bytes;
+    sum.repeated += worker->totals().repeated;
+    sum.longest = std::max(sum.longest, worker->totals().longest);
   }
-  std::printf("sessions=%u qd=%u seconds=%.1f ops=%llu bytes=%llu errors=%d\n", options.sessions, options.depth,
-              elapsed.count(), static_cast<unsigned long long>(sum.operations),
-              static_cast<unsigned long long>(sum.bytes), failed ? 1 : 0);
+  const auto longest_ms = std::chrono::duration_cast<std::chrono::milliseconds>(sum.longest).count();
+  std::printf("sessions=%u qd=%u seconds=%.1f ops=%llu bytes=%llu repeated=%llu longest_ms=%lld errors=%d\n",
+              options.sessions, options.depth, elapsed.count(), static_cast<unsigned long long>(sum.operations),
+              static_cast<unsigned long long>(sum.bytes), static_cast<unsigned long long>(sum.repeated),
+              static_cast<long long>(longest_ms), failed ? 1 : 0);
   return failed ? 1 : 0;
 }
 
@@ -389,7 +425,7 @@ int main(int argc, char** argv) {
   if (!zvolt::test::parse(argc, argv, options)) {
     std::fprintf(stderr,
                  "usage: zvolt-verify-loop --url iscsi://HOST:PORT/TARGET/LUN [--sessions 4] [--seconds 5] [--qd 8]\n"
-                 "                         [--span BYTES] [--seed N]\n");
+                 "                         [--span BYTES] [--seed N] [--patient]\n");
     return 2;
   }
   return zvolt::test::run(options);

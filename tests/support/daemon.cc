@@ -120,6 +120,10 @@ std::string Daemon::yaml() const {
   return text;
 }
 
+void Daemon::write_config() const {
+  write_file(config_path(), yaml());
+}
+
 Result<void> Daemon::start() {
   if (port_ == 0) port_ = probe_free_port();
   for (int attempt = 1;; ++attempt) {
@@ -131,13 +135,15 @@ Result<void> Daemon::start() {
 }
 
 Result<void> Daemon::start_once() {
-  write_file(config_path(), yaml());
+  write_config();
   const NotifySocket notify(directory_.file("notify"));
   if (!notify.ok()) return Error{errno, "cannot bind the notify socket"};
   ::unlink(log_path().c_str());
   std::vector<std::string> command = {program("zvoltd"), "-c", config_path()};
   command.insert(command.end(), config_.arguments.begin(), config_.arguments.end());
-  auto process = Process::start(command, log_path(), {"NOTIFY_SOCKET=" + directory_.file("notify")});
+  std::vector<std::string> environment = config_.environment;
+  environment.push_back("NOTIFY_SOCKET=" + directory_.file("notify"));
+  auto process = Process::start(command, log_path(), environment);
   if (!process) return process.error();
   process_ = std::move(*process);
 

@@ -24,6 +24,7 @@ struct DaemonConfig {
   std::vector<std::string> more_targets;  // further entries of `targets:`, in flow form
   std::string more_yaml;                  // further top-level lines
   std::vector<std::string> arguments;     // further arguments of zvoltd
+  std::vector<std::string> environment;   // NAME=value, added
 };
 
 // A program of this build: "zvoltd", "zvoltctl", "zvolt-verify-loop".
@@ -56,7 +57,8 @@ class Daemon {
   std::string admin_socket() const { return directory_.file("admin.sock"); }
   std::string log() const { return read_file(log_path()); }
   const TempDir& directory() const { return directory_; }
-  DaemonConfig& config() { return config_; }  // takes effect at the next start()
+  DaemonConfig& config() { return config_; }  // takes effect at the next start() or write_config()
+  void write_config() const;                  // for a daemon that runs: apply or SIGHUP makes it read it
 
  private:
   std::string log_path() const { return directory_.file("zvoltd.log"); }

@@ -17,8 +17,7 @@ namespace http = beast::http;
 using Unix = asio::local::stream_protocol;
 using ErrorCode = boost::system::error_code;
 
-constexpr auto kTimeout = std::chrono::seconds(15);  // for the whole exchange
-constexpr uint64_t kMaxBody = uint64_t{256} << 20;   // bytes; statistics of thousands of LUNs
+constexpr uint64_t kMaxBody = uint64_t{256} << 20;  // bytes; statistics of thousands of LUNs
 
 // Connect, write, read: each step starts the next; an error ends the chain.
 class Exchange {
@@ -32,8 +31,8 @@ class Exchange {
     parser_.body_limit(kMaxBody);
   }
 
-  void start(const std::string& path) {
-    stream_.expires_after(kTimeout);
+  void start(const std::string& path, std::chrono::seconds limit) {
+    stream_.expires_after(limit);
     stream_.async_connect(Unix::endpoint(path), [this](ErrorCode ec) {
       if (ec) return fail("cannot connect", ec);
       http::async_write(stream_, request_, [this](ErrorCode failed, size_t) {
@@ -63,12 +62,13 @@ class Exchange {
 
 }  // namespace
 
-Response request(const std::string& socket_path, const std::string& method, const std::string& target) {
+Response request(const std::string& socket_path, const std::string& method, const std::string& target,
+                 std::chrono::seconds limit) {
   constexpr size_t kMaxSocketPath = 107;  // sockaddr_un without the final zero
   if (socket_path.empty() || socket_path.size() > kMaxSocketPath) return {0, {}, "the path has 1 to 107 bytes"};
   asio::io_context context(1);
   Exchange exchange(context, method, target);
-  exchange.start(socket_path);
+  exchange.start(socket_path, limit);
   context.run();
   return exchange.take();
 }

@@ -2,6 +2,7 @@
 // zvoltctl.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 namespace zvolt::control {
@@ -12,7 +13,9 @@ struct Response {
   std::string error;  // not empty: there was no answer, and this is why
 };
 
-Response request(const std::string& socket_path, const std::string& method, const std::string& target);
+// `limit`: for the whole exchange.
+Response request(const std::string& socket_path, const std::string& method, const std::string& target,
+                 std::chrono::seconds limit);
 
 std::string url_encoded(const std::string& text);
 

@@ -1,26 +1,36 @@
-// zvoltctl: checks configurations, and asks a running zvoltd over its admin socket. Exit status: 0 good, 1 failed, 2
-// wrong use.
+// zvoltctl: checks configurations, and asks and orders a running zvoltd over its admin socket. Exit status: 0 good, 1
+// failed or refused, 2 wrong use.
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "config/json_schema.h"
 #include "config/loader.h"
+#include "config/size.h"
+#include "target/daemon/host_check.h"
 #include "tools/zvoltctl/client.h"
 #include "tools/zvoltctl/show.h"
 
 namespace {
 
+namespace control = zvolt::control;
 using nlohmann::json;
 using zvolt::config::Problem;
 
 constexpr int kFailed = 1, kWrongUse = 2;
+constexpr std::chrono::seconds kLook{15};    // for what only reads
+constexpr std::chrono::seconds kOrder{600};  // hundreds of zvols take their time
 
 struct Arguments {
   std::string socket = "/run/zvolt/admin.sock";
   std::string output = "text";
-  std::string file, lun;
+  std::string file, lun, size;
   bool test_stores = false;
 };
 
@@ -41,8 +51,14 @@ void print_problems(const char* kind, const std::vector<Problem>& problems) {
                  p.message.c_str());
 }
 
+// May be asked on any machine: what is missing on this one is a warning here (zvoltd --check says error).
 int check(const Arguments& arguments) {
-  const auto loaded = zvolt::config::load_file(arguments.file, {.test_stores = arguments.test_stores});
+  auto loaded = zvolt::config::load_file(arguments.file, {.test_stores = arguments.test_stores});
+  if (loaded.ok()) {
+    const auto host = zvolt::daemon::check_host(loaded.config, {});
+    loaded.warnings.insert(loaded.warnings.end(), host.missing.begin(), host.missing.end());
+    loaded.warnings.insert(loaded.warnings.end(), host.warnings.begin(), host.warnings.end());
+  }
   if (arguments.output == "json") {
     const json reply = {
         {"ok", loaded.ok()}, {"errors", problems_json(loaded.problems)}, {"warnings", problems_json(loaded.warnings)}};
@@ -57,9 +73,15 @@ int check(const Arguments& arguments) {
   return loaded.ok() ? 0 : kFailed;
 }
 
+struct Question {
+  std::string method, target;
+  std::string (*show)(const json&);
+  std::chrono::seconds limit = kLook;
+};
+
 // Asks and prints; the daemon's own word when it refuses.
-int ask(const Arguments& arguments, const std::string& target, std::string (*show)(const json&)) {
-  const auto response = zvolt::control::request(arguments.socket, "GET", target);
+int ask(const Arguments& arguments, const Question& question) {
+  const auto response = control::request(arguments.socket, question.method, question.target, question.limit);
   if (!response.error.empty()) {
     std::fprintf(stderr, "zvoltctl: %s: %s; does zvoltd run, with this 'admin.socket'?\n", arguments.socket.c_str(),
                  response.error.c_str());
@@ -72,16 +94,111 @@ int ask(const Arguments& arguments, const std::string& target, std::string (*sho
     std::fprintf(stderr, "zvoltctl: %s\n", why.c_str());
     return kFailed;
   }
-  std::fputs((arguments.output == "json" ? dump(reply) + "\n" : show(reply)).c_str(), stdout);
+  const bool good = !reply.is_object() || reply.value("ok", true);
+  const std::string text = arguments.output == "json" ? dump(reply) + "\n" : question.show(reply);
+  std::fputs(text.c_str(), good || arguments.output == "json" ? stdout : stderr);
+  return good ? 0 : kFailed;
+}
+
+// The daemon has another working directory than who names the file.
+std::string file_query(const std::string& file) {
+  if (file.empty()) return {};
+  std::error_code ec;
+  const auto absolute = std::filesystem::absolute(file, ec);
+  return "?file=" + control::url_encoded(ec ? file : absolute.string());
+}
+
+int resize(const Arguments& arguments) {
+  std::string query = "?lun=" + control::url_encoded(arguments.lun);
+  if (!arguments.size.empty()) {
+    const auto bytes = zvolt::config::parse_size(arguments.size).bytes;
+    if (!bytes || *bytes == 0) {
+      std::fprintf(stderr, "zvoltctl: '%s' is no size; write 200GiB or a number of bytes\n", arguments.size.c_str());
+      return kWrongUse;
+    }
+    query += "&size=" + std::to_string(*bytes);
+  }
+  return ask(arguments, {"POST", "/api/resize" + query, control::show_volume, kOrder});
+}
+
+int schema() {
+  std::fputs(zvolt::config::json_schema().c_str(), stdout);
   return 0;
+}
+
+// One subcommand: how it is called, and what it does.
+class Commands {
+ public:
+  explicit Commands(CLI::App& app) : app_(app) {}
+  CLI::App* add(const char* name, const char* what, std::function<int()> run) {
+    CLI::App* command = app_.add_subcommand(name, what);
+    commands_.emplace_back(command, std::move(run));
+    return command;
+  }
+  int run() const {
+    for (const auto& [command, run] : commands_)
+      if (command->parsed()) return run();
+    return kWrongUse;
+  }
+
+ private:
+  CLI::App& app_;
+  std::vector<std::pair<CLI::App*, std::function<int()>>> commands_;
+};
+
+void add_looks(Commands& commands, Arguments& a) {
+  commands.add("status", "What the daemon serves, where, since when", [&a] {
+    return ask(a, {"GET", "/api/status", control::show_status});
+  });
+  commands.add("luns", "Volumes: state, size, identity, mappings", [&a] {
+    return ask(a, {"GET", "/api/luns", control::show_luns});
+  });
+  commands.add("sessions", "Who is logged in", [&a] {
+    return ask(a, {"GET", "/api/sessions", control::show_sessions});
+  });
+  auto* stats = commands.add("stats", "Latency by LUN, class and stage", [&a] {
+    const std::string query = a.lun.empty() ? "" : "?lun=" + control::url_encoded(a.lun);
+    return ask(a, {"GET", "/api/stats" + query, control::show_stats});
+  });
+  stats->add_option("lun", a.lun, "Only this volume")->type_name("LUN");
+}
+
+void add_files(Commands& commands, Arguments& a) {
+  auto* checked = commands.add("check", "Validate a configuration and look at this host; nothing is changed",
+                               [&a] { return check(a); });
+  checked->add_option("file", a.file, "YAML file")->required()->type_name("FILE");
+  checked->add_flag("--test-stores", a.test_stores, "Accept 'faults:' in volumes");
+  commands.add("schema", "The JSON Schema of the configuration, for editors", [] { return schema(); });
+  auto* plan = commands.add("plan", "What 'apply' would change; changes nothing", [&a] {
+    return ask(a, {"GET", "/api/plan" + file_query(a.file), control::show_plan, kOrder});
+  });
+  plan->add_option("file", a.file, "Instead of the file that the daemon was started with")->type_name("FILE");
+  auto* apply = commands.add("apply", "Make the daemon serve what the configuration says now", [&a] {
+    return ask(a, {"POST", "/api/apply" + file_query(a.file), control::show_apply, kOrder});
+  });
+  apply->add_option("file", a.file, "Instead of the file that the daemon was started with")->type_name("FILE");
+}
+
+void add_orders(Commands& commands, Arguments& a) {
+  constexpr const char* kWhich = "Name of the volume, or TARGET/LUN";
+  auto* offline = commands.add("offline", "Close a volume's store; hosts are told to wait", [&a] {
+    return ask(a, {"POST", "/api/offline?lun=" + control::url_encoded(a.lun), control::show_volume, kOrder});
+  });
+  offline->add_option("lun", a.lun, kWhich)->required()->type_name("LUN");
+  auto* online = commands.add("online", "Serve a volume again that was taken offline", [&a] {
+    return ask(a, {"POST", "/api/online?lun=" + control::url_encoded(a.lun), control::show_volume, kOrder});
+  });
+  online->add_option("lun", a.lun, kWhich)->required()->type_name("LUN");
+  auto* sized = commands.add("resize", "Grow a volume, or look at its size once more", [&a] { return resize(a); });
+  sized->add_option("lun", a.lun, kWhich)->required()->type_name("LUN");
+  sized->add_option("size", a.size, "New size, 200GiB; without it only looks")->type_name("SIZE");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  namespace control = zvolt::control;
   Arguments arguments;
-  CLI::App app("zvoltctl: checks configurations of zvoltd and asks a running one");
+  CLI::App app("zvoltctl: checks configurations of zvoltd, asks a running one, and changes what it serves");
   app.set_version_flag("--version", "zvoltctl " ZVOLT_VERSION);
   app.add_option("-s,--socket", arguments.socket, "Admin socket of zvoltd")
       ->envname("ZVOLT_SOCKET")
@@ -92,23 +209,14 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.require_subcommand(1);
   app.fallthrough();
-  auto* check_command = app.add_subcommand("check", "Load and validate a configuration; nothing is opened");
-  check_command->add_option("file", arguments.file, "YAML file")->required()->type_name("FILE");
-  check_command->add_flag("--test-stores", arguments.test_stores, "Accept 'faults:' in volumes");
-  const auto* status_command = app.add_subcommand("status", "What the daemon serves, where, since when");
-  const auto* luns_command = app.add_subcommand("luns", "Volumes: size, identity, mappings");
-  const auto* sessions_command = app.add_subcommand("sessions", "Who is logged in");
-  auto* stats_command = app.add_subcommand("stats", "Latency by LUN, class and stage");
-  stats_command->add_option("lun", arguments.lun, "Only this volume")->type_name("LUN");
+  Commands commands(app);
+  add_files(commands, arguments);
+  add_looks(commands, arguments);
+  add_orders(commands, arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kWrongUse;
   }
-  if (check_command->parsed()) return check(arguments);
-  if (status_command->parsed()) return ask(arguments, "/api/status", control::show_status);
-  if (luns_command->parsed()) return ask(arguments, "/api/luns", control::show_luns);
-  if (sessions_command->parsed()) return ask(arguments, "/api/sessions", control::show_sessions);
-  const std::string query = arguments.lun.empty() ? "" : "?lun=" + control::url_encoded(arguments.lun);
-  return ask(arguments, "/api/stats" + query, control::show_stats);
+  return commands.run();
 }

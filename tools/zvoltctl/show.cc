@@ -54,6 +54,30 @@ std::string mappings_text(const json& mappings) {
   return out;
 }
 
+// "waiting 42 s: ..." for one that is not served.
+std::string state_text(const json& lun) {
+  const std::string state = text(lun, "state");
+  if (state == "serving") return state;
+  return state + " " + duration_text(number(lun, "waiting_seconds"));
+}
+
+std::string problems_text(const json& problems, const char* kind) {
+  std::string out;
+  for (const json& p : problems) {
+    out += text(p, "file");
+    if (number(p, "line") != 0) out += ":" + text(p, "line") + ":" + text(p, "column");
+    out += std::string(": ") + kind + ": " + text(p, "message") + "\n";
+  }
+  return out;
+}
+
+std::string lines_text(const json& lines, const char* before) {
+  std::string out;
+  for (const json& line : lines)
+    if (line.is_string()) out += before + line.get<std::string>() + "\n";
+  return out;
+}
+
 // A class that nothing was asked of has no rows.
 void add_stats_rows(Table& table, const json& lun) {
   for (const auto& [name, entry] : at(lun, "classes").items()) {
@@ -80,6 +104,9 @@ std::string show_status(const json& reply) {
   for (const json& portal : at(reply, "portals")) out += "listens    " + portal_text(portal) + "\n";
   for (const json& target : at(reply, "targets"))
     out += "target     " + text(target, "name") + ", " + text(target, "luns") + " LUNs\n";
+  const uint64_t luns = number(reply, "luns"), served = number(reply, "luns_served");
+  out += "volumes    " + std::to_string(luns) +
+         (served == luns ? "" : ", of them " + std::to_string(luns - served) + " not served") + "\n";
   out += "sessions   " + text(reply, "sessions") + "\n";
   for (const json& warning : at(reply, "warnings"))
     if (warning.is_string()) out += "WARNING    " + warning.get<std::string>() + "\n";
@@ -87,12 +114,17 @@ std::string show_status(const json& reply) {
 }
 
 std::string show_luns(const json& reply) {
-  Table table({"VOLUME", "KIND", ">SIZE", ">BLOCK", "SYNC", "ACCESS", "UUID", "MAPPED AS"});
+  Table table({"VOLUME", "KIND", "STATE", ">SIZE", ">BLOCK", "SYNC", "ACCESS", "UUID", "MAPPED AS"});
   for (const json& lun : reply)
-    table.row({text(lun, "volume"), text(lun, "kind"), bytes_text(number(lun, "bytes")), text(lun, "block_size"),
-               text(lun, "sync"), at(lun, "read_only") == json(true) ? "ro" : "rw", text(lun, "uuid"),
-               mappings_text(at(lun, "mappings"))});
-  return table.text();
+    table.row({text(lun, "volume"), text(lun, "kind"), state_text(lun), bytes_text(number(lun, "bytes")),
+               text(lun, "block_size"), text(lun, "sync"), at(lun, "read_only") == json(true) ? "ro" : "rw",
+               text(lun, "uuid"), mappings_text(at(lun, "mappings"))});
+  std::string out = table.text();
+  for (const json& lun : reply) {
+    if (!text(lun, "reason").empty()) out += text(lun, "volume") + ": not served: " + text(lun, "reason") + "\n";
+    out += lines_text(at(lun, "notes"), (text(lun, "volume") + ": ").c_str());
+  }
+  return out;
 }
 
 std::string show_sessions(const json& reply) {
@@ -107,6 +139,28 @@ std::string show_stats(const json& reply) {
   Table table({"LUN", "CLASS", "STAGE", ">COUNT", ">P50", ">P95", ">P99", ">MAX", ">BYTES", ">ERRORS"});
   for (const json& lun : reply) add_stats_rows(table, lun);
   return table.text();
+}
+
+std::string show_plan(const json& reply) {
+  std::string out = problems_text(at(reply, "errors"), "error") + problems_text(at(reply, "warnings"), "warning");
+  if (at(reply, "errors").empty()) out += text(reply, "text");
+  const std::string error = text(reply, "error");
+  if (!error.empty()) out += "refused: " + error + "\n";
+  return out;
+}
+
+std::string show_apply(const json& reply) {
+  std::string out = problems_text(at(reply, "errors"), "error") + problems_text(at(reply, "warnings"), "warning");
+  if (text(reply, "outcome") == "refused") return out + "refused: " + text(reply, "error") + "\n";
+  out += lines_text(at(reply, "done"), "done    ") + lines_text(at(reply, "failed"), "FAILED  ") +
+         lines_text(at(reply, "notes"), "note    ");
+  const size_t done = at(reply, "done").size(), failed = at(reply, "failed").size();
+  if (done + failed == 0) return out + "nothing to do\n";
+  return out + std::to_string(done) + " done, " + std::to_string(failed) + " failed\n";
+}
+
+std::string show_volume(const json& reply) {
+  return text(reply, "volume") + ": " + text(reply, "text") + "\n";
 }
 
 }  // namespace zvolt::control

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "config/loader.h"
@@ -26,38 +27,53 @@ class AdminApiTest : public ::testing::Test {
   void SetUp() override {
     const auto loaded = config::load_text(kYaml, "test.yaml");
     ASSERT_TRUE(loaded.ok());
-    config_ = loaded.config;
     auto state = StateDir::open(temp_.file("state"));
     ASSERT_TRUE(state);
-    auto composed = compose(config_, *state);
+    state_ = std::make_unique<StateDir>(std::move(*state));
+    set_ = std::make_unique<VolumeSet>(*state_, VolumeSetOptions{});
+    auto composed = compose(loaded.config, *set_);
     ASSERT_TRUE(composed) << composed.error().message;
-    composition_ = std::move(*composed);
-    server_ = std::make_unique<iscsi::Server>(composition_.server);
-    api_ = std::make_unique<AdminApi>(config_, composition_, *server_);
+    options_ = server_options(composed->composition);
+    options_.portals[0].port = 0;
+    options_.memory_bytes = 64 << 20;
+    server_ = std::make_unique<iscsi::Server>(options_);
+    const auto started = server_->start();
+    ASSERT_TRUE(started) << started.error().message;
+    control_ = std::make_unique<Control>(std::move(composed->composition), *set_, *server_, config::LoadOptions{});
+    api_ = std::make_unique<AdminApi>(*control_, *server_, worker_);
+  }
+  ~AdminApiTest() override {
+    worker_.stop(std::chrono::seconds(30));
+    if (server_) server_->stop(std::chrono::milliseconds(0));
   }
   json get(const std::string& target, unsigned status = 200, const std::string& method = "GET") {
-    const AdminReply reply = api_->handle({method, target});
+    std::promise<AdminReply> promise;
+    api_->handle({method, target}, [&](AdminReply answer) { promise.set_value(std::move(answer)); });
+    const AdminReply reply = promise.get_future().get();
     EXPECT_EQ(reply.status, status) << reply.body;
     return json::parse(reply.body);
   }
 
   const test::TempDir temp_;
-  config::Config config_;
-  Composition composition_;
+  std::unique_ptr<StateDir> state_;
+  std::unique_ptr<VolumeSet> set_;
+  iscsi::ServerOptions options_;
   std::unique_ptr<iscsi::Server> server_;
+  std::unique_ptr<Control> control_;
+  Worker worker_;
   std::unique_ptr<AdminApi> api_;
 };
 
 TEST_F(AdminApiTest, CompositionSortsLunsAndCarriesOptions) {
-  ASSERT_EQ(composition_.server.targets.size(), 1u);
-  const auto& entries = composition_.server.targets[0].luns->entries;
+  ASSERT_EQ(options_.targets.size(), 1u);
+  const auto& entries = options_.targets[0].luns->entries;
   ASSERT_EQ(entries.size(), 2u);
   EXPECT_EQ(entries[0].number, 1);
   EXPECT_TRUE(entries[0].unit->read_only());
   EXPECT_EQ(entries[1].number, 3);
   EXPECT_EQ(entries[1].unit->block_size(), 4096u);
   EXPECT_EQ(entries[1].unit->options().sync, scsi::SyncMode::disabled);
-  EXPECT_GE(composition_.server.shards, 1u);
+  EXPECT_GE(options_.shards, 1u);
 }
 
 TEST_F(AdminApiTest, Status) {
@@ -76,6 +92,31 @@ TEST_F(AdminApiTest, Luns) {
   EXPECT_EQ(luns[0]["mappings"][0]["lun"], 3);
   EXPECT_EQ(luns[1]["kind"], "null");
   EXPECT_EQ(luns[0]["uuid"].get<std::string>().size(), 36u);
+}
+
+TEST_F(AdminApiTest, LunsTellWhyTheyAreNotServed) {
+  EXPECT_EQ(get("/api/luns")[0]["state"], "serving");
+  EXPECT_EQ(get("/api/offline?lun=m", 200, "POST")["volume"], "m");
+  const json lun = get("/api/luns")[0];
+  EXPECT_EQ(lun["state"], "offline");
+  EXPECT_EQ(lun["presence"], "offline");
+  EXPECT_EQ(lun["reason"], "taken offline by the operator");
+  EXPECT_TRUE(lun.contains("waiting_since"));
+  const json status = get("/api/status");
+  EXPECT_EQ(status["luns"], 2);
+  EXPECT_EQ(status["luns_served"], 1);
+  get("/api/online?lun=m", 200, "POST");
+  EXPECT_EQ(get("/api/luns")[0]["state"], "serving");
+}
+
+TEST_F(AdminApiTest, OrdersSayWhatIsWrongWithThem) {
+  EXPECT_EQ(get("/api/offline", 400, "POST")["error"], "which? give ?lun=NAME");
+  EXPECT_EQ(get("/api/offline?lun=nobody", 404, "POST")["error"], "volume nobody: there is no volume or LUN 'nobody'");
+  EXPECT_EQ(get("/api/resize?lun=m&size=x", 400, "POST")["error"], "'x' is no size in bytes");
+  const json plan = get("/api/plan?file=" + temp_.file("none.yaml"));
+  EXPECT_EQ(plan["outcome"], "refused");
+  EXPECT_EQ(plan["ok"], false);
+  EXPECT_EQ(plan["errors"].size(), 1u);
 }
 
 TEST_F(AdminApiTest, StatsOfOneLunByItsEncodedName) {

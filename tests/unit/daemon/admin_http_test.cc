@@ -7,9 +7,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/support/temp_dir.h"
 
@@ -48,16 +53,32 @@ class AdminHttpTest : public ::testing::Test {
   void serve() {
     const auto bound = http_.bind(path_);
     ASSERT_TRUE(bound) << bound.error().message;
-    http_.start([](const AdminRequest& request) {
-      return AdminReply{request.target == "/missing" ? 404u : 200u, request.method + " " + request.target};
+    http_.start([this](const AdminRequest& request, AdminHttp::Answer answer) {
+      if (request.target == "/later") {
+        std::scoped_lock lock(mutex_);
+        later_.push_back(std::move(answer));
+        return;
+      }
+      answer({request.target == "/missing" ? 404u : 200u, request.method + " " + request.target});
     });
   }
   std::string get(const std::string& target) {
     return ask(path_, "GET " + target + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   }
 
+  // Waits until `count` requests for /later have come.
+  std::vector<AdminHttp::Answer> later(size_t count) {
+    for (;;) {
+      std::scoped_lock lock(mutex_);
+      if (later_.size() >= count) return std::exchange(later_, {});
+      std::this_thread::yield();
+    }
+  }
+
   const test::TempDir temp_;
   std::string path_;
+  std::mutex mutex_;
+  std::vector<AdminHttp::Answer> later_;
   AdminHttp http_;
 };
 
@@ -125,13 +146,49 @@ TEST_F(AdminHttpTest, BadRequestsGetTheirStatusAndNoMore) {
   EXPECT_EQ(get("/x").substr(0, 15), "HTTP/1.1 200 OK");
 }
 
-TEST_F(AdminHttpTest, IdleClientsBeyondTheLimitDoNotStopIt) {
+TEST_F(AdminHttpTest, IdleAndHalfOpenClientsMakeRoomAtOnce) {
   serve();
   std::vector<int> idle;
-  for (int i = 0; i < 40; ++i) idle.push_back(connect_to(path_));
-  for (int i = 0; i < 20; ++i) ::close(idle[static_cast<size_t>(i)]);
+  for (int i = 0; i < 200; ++i) {
+    idle.push_back(connect_to(path_));
+    if (i % 2 == 0) ::send(idle.back(), "GET /x HT", 9, MSG_NOSIGNAL);
+  }
+  const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(get("/x").substr(0, 15), "HTTP/1.1 200 OK");
-  for (size_t i = 20; i < idle.size(); ++i) ::close(idle[i]);
+  // Their own timeout is 10 s: an answer long before shows that nobody waited for it.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  for (const int fd : idle) ::close(fd);
+}
+
+TEST_F(AdminHttpTest, AnswerThatComesLaterHoldsUpNobody) {
+  serve();
+  std::string slow;
+  std::thread client([&] { slow = get("/later"); });
+  auto answers = later(1);
+  EXPECT_EQ(get("/x").substr(0, 15), "HTTP/1.1 200 OK");
+  answers[0]({200, "at last"});
+  client.join();
+  EXPECT_NE(slow.find("at last"), std::string::npos) << slow;
+}
+
+TEST_F(AdminHttpTest, TooManyAtOnceAreToldSo) {
+  serve();
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 32; ++i) clients.emplace_back([this] { get("/later"); });
+  auto answers = later(32);
+  EXPECT_EQ(get("/x").substr(0, 12), "HTTP/1.1 503");
+  for (auto& answer : answers) answer({200, ""});
+  for (auto& client : clients) client.join();
+  EXPECT_EQ(get("/x").substr(0, 15), "HTTP/1.1 200 OK");
+}
+
+TEST_F(AdminHttpTest, AnswerAfterTheEndDoesNothing) {
+  serve();
+  std::thread client([this] { get("/later"); });
+  auto answers = later(1);
+  http_.stop();
+  client.join();
+  answers[0]({200, "too late"});
 }
 
 TEST_F(AdminHttpTest, StopsWithClientsConnected) {

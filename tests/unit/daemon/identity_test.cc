@@ -29,7 +29,7 @@ class IdentityTest : public ::testing::Test {
     const auto uuids = identify(*state, volumes);
     if (!uuids) return {uuids.error().message};
     std::vector<std::string> out;
-    for (const Uuid& uuid : *uuids) out.push_back(uuid_text(uuid));
+    for (const Identity& identity : *uuids) out.push_back(identity.uuid ? uuid_text(*identity.uuid) : "unknown");
     return out;
   }
 
@@ -115,6 +115,107 @@ TEST_F(IdentityTest, DamagedFileIsRefusedAndNotReplaced) {
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(after), {}), content);
     std::filesystem::remove(temp_.file("state/identity.json"));
   }
+}
+
+class ZvolIdentityTest : public IdentityTest {
+ protected:
+  static VolumeKey zvol(const std::string& name, const std::string& property, uint64_t guid) {
+    VolumeKey key = late(name);
+    key.sight = ZvolSight::seen;
+    key.property = property;
+    key.guid = guid;
+    return key;
+  }
+  static VolumeKey late(const std::string& name) {
+    VolumeKey key;
+    key.name = name;
+    key.backing = "zvol:tank/" + name;
+    key.path = "/dev/zvol/tank/" + name;
+    key.dataset = "tank/" + name;
+    key.sight = ZvolSight::unseen;
+    return key;
+  }
+  std::vector<Identity> whole(const std::vector<VolumeKey>& volumes) {
+    const auto state = StateDir::open(temp_.file("state"));
+    const auto out = identify(*state, volumes);
+    EXPECT_TRUE(out) << out.error().message;
+    return out ? *out : std::vector<Identity>(volumes.size());
+  }
+  static constexpr const char* kA = "5c1f6bd2-7b66-4f5f-9d0c-3a8f3a1d2e44";
+  static constexpr const char* kB = "6d1f6bd2-7b66-4f5f-9d0c-3a8f3a1d2e55";
+};
+
+TEST_F(ZvolIdentityTest, PropertyCounts) {
+  const auto out = whole({zvol("a", kA, 1)});
+  EXPECT_EQ(uuid_text(*out[0].uuid), kA);
+}
+
+TEST_F(ZvolIdentityTest, FirstUseMakesOne) {
+  const auto out = whole({zvol("a", "", 1)});
+  ASSERT_TRUE(out[0].uuid);
+  EXPECT_EQ(*whole({zvol("a", "", 1)})[0].uuid, *out[0].uuid) << "the property could not be written: it stays";
+}
+
+TEST_F(ZvolIdentityTest, LateZvolHasWhatIsRemembered) {
+  whole({zvol("a", kA, 1)});
+  const auto out = whole({late("a")});
+  ASSERT_TRUE(out[0].uuid);
+  EXPECT_EQ(uuid_text(*out[0].uuid), kA);
+  EXPECT_EQ(out[0].guid, 1u) << "tells whether what comes is the same zvol";
+}
+
+TEST_F(ZvolIdentityTest, NothingIsInventedForOneThatWasNeverSeen) {
+  EXPECT_FALSE(whole({late("a")})[0].uuid);
+  EXPECT_EQ(uuid_text(*whole({zvol("a", kA, 1)})[0].uuid), kA) << "and its own counts when it comes";
+}
+
+TEST_F(ZvolIdentityTest, PropertyCountsOverWhatIsRemembered) {
+  whole({zvol("a", kA, 1)});
+  EXPECT_EQ(uuid_text(*whole({zvol("a", kB, 2)})[0].uuid), kB);
+  EXPECT_EQ(uuid_text(*whole({late("a")})[0].uuid), kB) << "and is remembered from then on";
+}
+
+TEST_F(ZvolIdentityTest, AnotherZvolUnderTheNameIsAnotherDisk) {
+  const auto first = whole({zvol("a", "", 1)});
+  const auto second = whole({zvol("a", "", 2)});
+  EXPECT_NE(*second[0].uuid, *first[0].uuid);
+  VolumeKey fresh = late("a");
+  fresh.sight = ZvolSight::fresh;
+  const auto third = whole({fresh});
+  EXPECT_NE(*third[0].uuid, *second[0].uuid);
+}
+
+TEST_F(ZvolIdentityTest, RenamedZvolWithoutItsPropertyIsFoundByItsGuid) {
+  const auto first = whole({zvol("a", "", 77)});
+  EXPECT_EQ(*whole({zvol("b", "", 77)})[0].uuid, *first[0].uuid);
+}
+
+TEST_F(ZvolIdentityTest, CopyIsRefusedWithBothNamesAndTheCure) {
+  const auto refused = identities({zvol("a", kA, 1), zvol("b", kA, 2)});
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_NE(refused[0].find("volumes a (tank/a) and b (tank/b) have the same UUID " + std::string(kA)),
+            std::string::npos)
+      << refused[0];
+  EXPECT_NE(refused[0].find("zfs set org.zvolt:uuid="), std::string::npos) << refused[0];
+}
+
+TEST_F(ZvolIdentityTest, CopyWhosePropertyWasRemovedGetsItsOwn) {
+  whole({zvol("b", kA, 2)});  // was served alone once
+  const auto out = whole({zvol("a", kA, 1), zvol("b", "", 2)});
+  EXPECT_EQ(uuid_text(*out[0].uuid), kA);
+  EXPECT_NE(uuid_text(*out[1].uuid), kA);
+}
+
+TEST_F(ZvolIdentityTest, PropertyThatIsNoUuidIsRefusedWithTheDataset) {
+  const auto refused = identities({zvol("a", "hello", 1)});
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_NE(refused[0].find("org.zvolt:uuid of tank/a is 'hello'"), std::string::npos) << refused[0];
+}
+
+TEST_F(ZvolIdentityTest, LookingOnlyWritesNothing) {
+  const auto state = StateDir::open(temp_.file("state"));
+  ASSERT_TRUE(identify(*state, {zvol("a", "", 1)}, true));
+  EXPECT_FALSE(std::filesystem::exists(temp_.file("state/identity.json")));
 }
 
 TEST(Uuid, TextAndBack) {
