@@ -129,7 +129,10 @@ int CrashDisk::change(const IoRequest& request) {
 }
 
 int CrashDisk::flush(const IoRequest& request) {
-  if (faults.flush_error != 0) flush_failed_ = true;
+  if (faults.flush_error != 0) {
+    flush_failed_ = true;
+    failed_up_to_ = request.scratch[0];
+  }
   if (flush_failed_) return faults.flush_error != 0 ? faults.flush_error : EIO;
   if (options_.flush_keeps_nothing || rng_.percent(lying_flush_percent)) return 0;
   const uint64_t up_to = request.scratch[0];
@@ -204,11 +207,12 @@ void CrashDisk::heal(bool lose_unflushed) {
   if (faults.stalled) release();
   if (flush_failed_ && lose_unflushed) {
     // A page that could not be written is clean after a failed fsync, and may be dropped.
-    std::erase_if(volatile_, [&](const Write&) { return rng_.one_in(2); });
+    std::erase_if(volatile_, [&](const Write& write) { return write.order <= failed_up_to_ && rng_.one_in(2); });
     now_ = durable_;
     for (const Write& write : volatile_) keep(write, now_);
   }
   flush_failed_ = false;
+  failed_up_to_ = 0;
 }
 
 void CrashDisk::resize(uint64_t size) {
@@ -249,6 +253,7 @@ void CrashDisk::power_cut() {
   now_ = durable_;
   faults = {};
   flush_failed_ = false;
+  failed_up_to_ = 0;
 }
 
 void CrashDisk::kill() {
@@ -262,6 +267,7 @@ void CrashDisk::kill() {
   }
   faults = {};
   flush_failed_ = false;
+  failed_up_to_ = 0;
 }
 
 }  // namespace zvolt::crash

@@ -90,6 +90,7 @@ class CrashDisk final : public backing::BlockStore {
   std::vector<backing::IoRequest*> stalled_;
   uint64_t completed_ = 0;
   bool flush_failed_ = false;
+  uint64_t failed_up_to_ = 0;  // what a failed flush should have kept
 };
 
 inline bool changes(backing::IoKind kind) {

@@ -242,6 +242,7 @@ void Driver::calm() {
     if (is_journaled(i)) luns |= uint64_t{1} << i;
   }
   if (m_.journal != nullptr && luns != 0) drain(luns, std::chrono::hours(1000));
+  settle("after a drain");  // under which hosts may have gone on
   check_all();
 }
 

@@ -258,12 +258,11 @@ TEST(CrashScenario, ASnapshotOfTwoLunsIsOneInstant) {
       scene.turns(i % 3);
     }
     JournaledStore* both[] = {scene.m.luns[0].journaled.get(), scene.m.luns[1].journaled.get()};
+    // Issued before the hold: they may be in it, or not.
     const uint64_t asked = scene.m.tick();
-    scene.m.hold(3);
-    // Hosts go on: their writes wait.
     scene.m.submit(IoKind::write, 0, 0, 8, true);
     scene.m.submit(IoKind::write, 1, 0, 8, true);
-    // Those two were issued before the hold: they may be in it, or not.
+    scene.m.hold(3);
     const uint64_t latest = scene.m.tick();
     bool ran = false;
     const auto result = scene.m.journal->quiesce(both, kForEver, [&]() -> Result<void> {
