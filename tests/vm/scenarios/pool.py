@@ -184,9 +184,11 @@ def without_udev(t):
 
 @scenario()
 def pool_imported_late(t):
-    """The whole pool is imported after zvoltd started: all LUNs come up by themselves."""
+    """The whole pool is imported after zvoltd started again: 02/04/01, then all LUNs come up by themselves."""
     t.create("tank/a", "64M")
     t.create("tank/b", "64M")
+    t.daemon.start_with(["{ lun: 0, zvol: tank/a }", "{ lun: 1, zvol: tank/b }"])
+    t.check("stop", t.daemon.stop())
     t.vm.sh("zpool export tank")
     t.daemon.start_with(["{ lun: 0, zvol: tank/a }", "{ lun: 1, zvol: tank/b }"])
     with t.daemon.login(luns=()) as host:

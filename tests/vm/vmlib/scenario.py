@@ -103,7 +103,7 @@ class Test:
                               check=False)
         return done.returncode, done.stdout.decode(errors="replace")
 
-    def verify_loop(self, seconds, lun=0, sessions=2):
+    def verify_loop(self, seconds, lun=0, sessions=2, extra=()):
         """zvolt-verify-loop (libiscsi) from this machine: mixed I/O, every byte compared, at the end all of the span."""
         return self.tool(os.path.join(self.bin_dir, "zvolt-verify-loop"), "--url", self.daemon.url(lun), "--sessions", str(sessions),
-                         "--seconds", str(seconds), "--span", str(VERIFIED_BYTES), limit=seconds + 300)
+                         "--seconds", str(seconds), "--span", str(VERIFIED_BYTES), *extra, limit=seconds + 300)

@@ -34,13 +34,13 @@ class Zvoltd:
     def write_config(self, text):
         self.vm.write_file(CONFIG, text)
 
-    def start(self, expect=True, arguments=""):
+    def start(self, expect=True, arguments="", limit=START_LIMIT_S):
         """Until it listens; with expect=False until it ended by itself, and then what it said."""
         self.vm.sh(f"mkdir -p /var/log /run/zvolt; rm -f {LOG}; setsid zvoltd -c {CONFIG} {arguments} >{LOG} 2>&1 </dev/null &"
                    " echo $! >/run/zvoltd.pid")
         ready = f"grep -q ' ready' {LOG}"
         alive = "kill -0 $(cat /run/zvoltd.pid)"
-        self.vm.wait_for(f"{ready} || ! {alive}", START_LIMIT_S)
+        self.vm.wait_for(f"{ready} || ! {alive}", limit)
         started = self.vm.run(ready).ok
         if started != expect:
             raise AssertionError(f"zvoltd {'did not start' if expect else 'started'}: {self.log()}")
