@@ -160,7 +160,10 @@ Submitted JournaledStore::change(IoRequest& request, IoEngine& engine) {
     const uint64_t length = has_payload(kind) ? std::min(end - at, core_.most_record) : end - at;
     const Piece piece = make_piece(request, engine, kind, at, length, sequence);
     if (piece == Piece::waits) return Submitted::pending;
-    if (piece == Piece::failed) return Submitted::done;
+    if (piece == Piece::failed) {
+      core_.want_commit(engine);  // the pieces before it are queued: nobody else may come to commit them
+      return Submitted::done;
+    }
     if (piece == Piece::made) request.scratch[kDoneBytes] += length;
   }
   core_.want_commit(engine);

@@ -44,7 +44,7 @@ void Pass::poll(uint64_t now_ns, bool may_start) {
 
 void Pass::look_away(uint64_t now_ns) {
   if (state_ == State::idle || state_ == State::leaving) return;
-  if (submitted_ns_ != 0 && now_ns - submitted_ns_ > kStall) lun_->away.store(true, std::memory_order_relaxed);
+  if (submitted_ns_ != 0 && now_ns > submitted_ns_ + kStall) lun_->away.store(true, std::memory_order_relaxed);
 }
 
 // Decides whether a round is due, and how much it takes.

@@ -242,7 +242,8 @@ void Driver::calm() {
     if (is_journaled(i)) luns |= uint64_t{1} << i;
   }
   if (m_.journal != nullptr && luns != 0) drain(luns, std::chrono::hours(1000));
-  settle("after a drain");  // under which hosts may have gone on
+  m_.heal(true);  // hosts, and faults, may have gone on while it drained
+  settle("after a drain");
   check_all();
 }
 
