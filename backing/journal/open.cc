@@ -85,6 +85,10 @@ Result<Superblock> raise_epoch(Core& core, const Superblock& found, const Tail& 
   next.watermark = head.sequence - 1;
   next.clean = false;
   next.span = span;
+  // After kill -9 what was read may be in the device's cache only: it must be durable before a superblock says so.
+  if (const int error = io.flush(*core.log); error != 0) {
+    return Error{error, "cannot flush " + core.log->describe() + ": " + strerror(error)};
+  }
   // Both slots: should the newer be lost, the older must not lead back into an epoch that has ended.
   for (int i = 0; i < 2; ++i) {
     ++next.generation;

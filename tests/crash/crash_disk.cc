@@ -257,6 +257,10 @@ void CrashDisk::power_cut() {
 }
 
 void CrashDisk::kill() {
+  if (Power::trace) Power::tell(options_.name + " loses its process, with in flight:");
+  if (Power::trace) {
+    for (const IoRequest* request : in_flight_) tell(*request);
+  }
   for (const IoRequest* request : in_flight_) {
     if (!changes(request->kind) || rng_.one_in(2)) continue;
     Write write = as_write(*request);
