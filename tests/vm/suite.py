@@ -8,6 +8,7 @@ import importlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -212,6 +213,7 @@ def main():
         return 2
     wanted = options.scenarios or [name for name, entry in REGISTRY.items() if not entry["optional"]]
     began = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # ends the machine and removes its disks
     with tempfile.TemporaryDirectory(prefix="zvolt-vm-") as folder:
         suite = Suite(options, folder)
         try:
