@@ -11,7 +11,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -36,6 +38,19 @@ constexpr std::chrono::milliseconds kBusyPoll{50};
 std::string process_name(const std::string& pid) {
   const std::string name = sysfs_text("/proc/" + pid + "/comm");
   return name.empty() ? "process " + pid : "process " + pid + " (" + name + ")";
+}
+
+// "8:0" of the device itself and "8:1" ... of its partitions.
+std::set<std::string> numbers_with_partitions(dev_t device) {
+  const std::string own = std::to_string(major(device)) + ":" + std::to_string(minor(device));
+  std::set<std::string> out{own};
+  std::error_code failed;
+  std::filesystem::directory_iterator entry("/sys/dev/block/" + own, failed);
+  for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
+    const std::string folder = entry->path().string();
+    if (access((folder + "/partition").c_str(), F_OK) == 0) out.insert(sysfs_text(folder + "/dev"));
+  }
+  return out;
 }
 
 }  // namespace
@@ -81,13 +96,13 @@ std::string lock_owner(int fd) {
 }
 
 std::string mount_point(dev_t device) {
-  const std::string wanted = std::to_string(major(device)) + ":" + std::to_string(minor(device));
+  const std::set<std::string> wanted = numbers_with_partitions(device);
   std::ifstream mounts("/proc/self/mountinfo");
   for (std::string line; std::getline(mounts, line);) {
     std::istringstream words(line);  // "36 35 98:0 /root /mount/point options ..."
     std::string id, parent, numbers, root, point;
     words >> id >> parent >> numbers >> root >> point;
-    if (numbers == wanted) return point;
+    if (wanted.contains(numbers)) return point;
   }
   return "";
 }

@@ -65,6 +65,8 @@ inline constexpr std::chrono::seconds kLingerTimeout{2};
 // so often.
 inline constexpr std::chrono::seconds kStallTimeout{30};
 inline constexpr std::chrono::seconds kStallCheck{5};
+// At the daemon's end a peer that has not moved for so long is not waited for.
+inline constexpr std::chrono::seconds kDrainPatience{1};
 // A peer that lost power says nothing: TCP finds out after idle + count * interval (seconds).
 inline constexpr int kKeepAliveIdle = 30, kKeepAliveInterval = 10, kKeepAliveCount = 3;
 // Connections in all, logged in or not.

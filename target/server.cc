@@ -76,7 +76,7 @@ struct Server::Impl {
 
   void accepted(TcpSocket::native_handle_type fd, const asio::ip::tcp& protocol, uint16_t group);
   void stop_shards();
-  uint64_t wait_idle(std::chrono::milliseconds limit);
+  StopReport wait_idle(std::chrono::milliseconds limit);
   ChangeReport switch_sessions(const TargetTable& table);
   template <typename Work>
   uint64_t on_all_shards(Work work);
@@ -169,15 +169,18 @@ uint64_t Server::Impl::on_all_shards(Work work) {
   return sum;
 }
 
-uint64_t Server::Impl::wait_idle(std::chrono::milliseconds limit) {
+StopReport Server::Impl::wait_idle(std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   for (;;) {
-    const uint64_t left = on_all_shards([](Shard& shard) {
-      uint64_t n = 0;
-      for (const auto& connection : shard.connections()) n += connection->unanswered();
-      return n;
+    std::mutex mutex;
+    Connection::Unanswered sum;
+    on_all_shards([&](Shard& shard) -> uint64_t {
+      const std::lock_guard lock(mutex);
+      for (const auto& connection : shard.connections()) connection->count_unanswered(sum, shard.tick());
+      return 0;
     });
-    if (left == 0 || std::chrono::steady_clock::now() >= end) return left;
+    const bool idle = sum.changes + sum.reads + sum.hopeful == 0;
+    if (idle || std::chrono::steady_clock::now() >= end) return {sum.changes, sum.reads, sum.peer};
     std::this_thread::sleep_for(kDrainPoll);
   }
 }
@@ -200,9 +203,14 @@ void Server::Impl::stop_shards() {
 }
 
 uint64_t Server::stop(std::chrono::milliseconds limit) {
+  const StopReport report = stop_and_report(limit);
+  return report.changes + report.reads + report.peer;
+}
+
+StopReport Server::stop_and_report(std::chrono::milliseconds limit) {
   Impl& s = *impl_;
   const std::lock_guard one_at_a_time(s.change_mutex);
-  if (!s.running) return 0;
+  if (!s.running) return {};
   s.running = false;
   s.portals.stop();
   s.on_all_shards([](Shard& shard) -> uint64_t {
@@ -210,7 +218,7 @@ uint64_t Server::stop(std::chrono::milliseconds limit) {
     for (const auto& connection : connections) connection->drain();
     return 0;
   });
-  const uint64_t left = s.wait_idle(limit);
+  const StopReport left = s.wait_idle(limit);
   s.stop_shards();
   return left;
 }

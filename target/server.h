@@ -62,6 +62,14 @@ struct ChangeReport {
   unsigned sessions_leaving = 0;  // asked to log out: their target is gone or no longer theirs
 };
 
+// What was not answered when the server stopped.
+struct StopReport {
+  uint64_t changes =
+      0;  // writes, flushes and the like that the store had not ended: not acknowledged, their fate unknown
+  uint64_t reads = 0;  // other commands that the store had not ended
+  uint64_t peer = 0;   // the initiator did not send their data, or did not take the answers before theirs
+};
+
 class Server {
  public:
   explicit Server(ServerOptions options);
@@ -74,6 +82,8 @@ class Server {
   // No new connections or commands; waits until commands in flight are answered (at most `limit`), closes the
   // connections, stops the shards. Returns the number of commands that were still in flight when the limit passed.
   uint64_t stop(std::chrono::milliseconds limit);
+  // The same, and tells them apart. Commands that wait for their initiator are waited for as long as it moves only.
+  StopReport stop_and_report(std::chrono::milliseconds limit);
 
   // Changes targets, LUN maps and portals while serving; any thread but a shard's or the accept thread, one after the
   // other. New portals are bound first: an error there changes nothing (but where a new address overlaps one that goes,

@@ -95,15 +95,25 @@ void wait_for_end(int signals, Control& control, Worker& worker) {
 
 struct Outcome {
   bool order_stuck = false;  // an apply or the like did not come to its end
-  uint64_t unanswered = 0;
+  iscsi::StopReport unanswered;
   FlushReport flush;
   bool watcher_stuck = false;
 };
 
 void report(const Outcome& outcome) {
   if (outcome.order_stuck) spdlog::error("a change of the configuration did not end; ended without waiting for it");
-  if (outcome.unanswered > 0)
-    spdlog::error("{} commands were not answered in time; what they wrote may be lost", outcome.unanswered);
+  const iscsi::StopReport& left = outcome.unanswered;
+  if (left.changes > 0)
+    spdlog::error(
+        "{} writes or flushes were not answered: the store did not end them in time; they were not acknowledged, and "
+        "may or may not be done",
+        left.changes);
+  if (left.reads > 0) spdlog::error("{} reads were not answered: the store did not end them in time", left.reads);
+  if (left.peer > 0)
+    spdlog::info(
+        "{} commands were not answered, because their initiators neither sent nor read: nothing of them was "
+        "acknowledged",
+        left.peer);
   for (const std::string& lost : outcome.flush.lost) spdlog::error("{}", lost);
 }
 
@@ -121,7 +131,7 @@ void end_serving(Serving& serving, Outcome& outcome) {
   serving.set.on_arrival({});
   outcome.order_stuck = !serving.worker.stop(kOrderLimit);
   if (outcome.order_stuck) return;
-  outcome.unanswered = serving.server.stop(kDrainLimit);
+  outcome.unanswered = serving.server.stop_and_report(kDrainLimit);
   outcome.flush = flush_all(serving.control.current()->volumes, kFlushLimit);
   outcome.watcher_stuck = !serving.set.stop_watching(kWatchLimit);
 }
@@ -153,7 +163,8 @@ int drain(Serving& serving, const Descriptors& fds) {
   }
   worker.join();
   report(outcome);
-  const bool lost = outcome.order_stuck || outcome.unanswered > 0 || !outcome.flush.lost.empty();
+  const iscsi::StopReport& left = outcome.unanswered;
+  const bool lost = outcome.order_stuck || left.changes + left.reads > 0 || !outcome.flush.lost.empty();
   if (!lost) spdlog::info("drained and flushed, ending");
   if (outcome.order_stuck || outcome.flush.stuck || outcome.watcher_stuck) leave_at_once(lost ? 1 : 0);
   return lost ? 1 : 0;

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "target/session/registry.h"
@@ -89,6 +90,22 @@ void Connection::check_progress() {
     if (c == nullptr || c->outstanding_r2ts == 0) continue;
     terminate("does not send the data that it was asked for");
     return;
+  }
+}
+
+void Connection::count_unanswered(Unanswered& sum, uint64_t now) const {
+  const auto patience = static_cast<uint64_t>(std::chrono::nanoseconds(limits::kDrainPatience).count());
+  const uint64_t moved = std::max(last_sent_ns_, last_data_out_ns_);
+  for (const Command* c : session_->table()) {
+    if (c == nullptr || c->responded) continue;
+    const bool in_store = c->running || c->store_pieces > 0 || c->in_limit_queue || c->waits_for_lane;
+    const bool reads = c->op_class == scsi::OpClass::read || c->op_class == scsi::OpClass::other;
+    if (in_store) {
+      ++(reads ? sum.reads : sum.changes);
+    } else {
+      ++sum.peer;
+      if (now - std::min(now, moved) < patience) ++sum.hopeful;
+    }
   }
 }
 

@@ -61,6 +61,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::string& peer() const { return peer_; }
   bool closed() const { return state_ == State::closed; }
   uint32_t unanswered() const { return session_->in_flight + session_->immediate; }
+  // The same by what they wait for, while the daemon ends.
+  struct Unanswered {
+    uint64_t changes = 0;  // writes, flushes and the like in the store
+    uint64_t reads = 0;    // and all others in the store
+    uint64_t peer = 0;     // for the peer to send its data or to take its answers: nothing of it is acknowledged
+    uint64_t hopeful = 0;  // of those, of a peer that has done so lately
+  };
+  void count_unanswered(Unanswered& sum, uint64_t now) const;
 
  private:
   enum class State : uint8_t { full_feature, draining, closing, lingering, closed };
