@@ -8,7 +8,6 @@
 namespace zvolt::crash {
 
 using backing::IoKind;
-using backing::journal::JournaledStore;
 
 namespace {
 

@@ -31,7 +31,7 @@ class FakePool {
     unsetenv("FAKE_ZFS_DIR");
   }
 
-  static std::string command(const std::string& name) { return std::string(ZVOLT_FAKE_ZFS) + "/" + name; }
+  static std::string command(const std::string& name);
   static backing::ZfsOptions options(std::chrono::milliseconds deadline = std::chrono::seconds(20)) {
     return {command("zfs"), command("zpool"), deadline};
   }
@@ -63,12 +63,7 @@ class FakePool {
   TempDir dir_;
 };
 
-inline std::string recorded(const std::string& name) {
-  std::ifstream file(std::string(ZVOLT_RECORDED) + "/" + name);
-  EXPECT_TRUE(file.good()) << name;
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+// What a real zfs has printed: a file of recorded/.
+std::string recorded(const std::string& name);
 
 }  // namespace zvolt::test

@@ -3,89 +3,13 @@
 // open descriptor, fail a request) is said by an injected probe or by the mock engine.
 #include "backing/followed_store.h"
 
-#include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "backing/fd_store.h"
-#include "loop_device.h"
-#include "mock_engine.h"
-#include "support.h"
+#include "tests/unit/backing/followed_fixture.h"
 
 namespace zvolt::backing {
 namespace {
-
-using Report = FollowedStore::Report;
-
-class Followed : public testing::Test {
- protected:
-  void SetUp() override {
-    if (loop_.path().empty()) GTEST_SKIP() << loop_.why();
-  }
-
-  FollowOptions options() {
-    FollowOptions options;
-    options.name = "tank/a";
-    options.busy_wait = std::chrono::milliseconds(0);
-    options.locate = [this]() -> Result<std::string> {
-      if (there_) return path_;
-      return Error{ENOENT, "tank/a is not imported"};
-    };
-    options.probe = [this](int) { return there_ ? 0 : ENXIO; };
-    return options;
-  }
-  std::shared_ptr<FollowedStore> follow(FollowOptions options) {
-    auto store = follow_device(std::move(options));
-    if (!store) {
-      ADD_FAILURE() << store.error().message;
-      return nullptr;
-    }
-    (*store)->on_change([this](const Report& report) {
-      const std::lock_guard lock(mutex_);
-      changes_.push_back(report);
-      changed_.notify_all();
-    });
-    return *store;
-  }
-  // Waits for a notice that says so (the helper thread acts by itself). False after 20 s.
-  bool told(Presence presence) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20),
-                             [&] { return !changes_.empty() && changes_.back().presence == presence; });
-  }
-  size_t changes() {
-    const std::lock_guard lock(mutex_);
-    return changes_.size();
-  }
-  Submitted submit(FollowedStore& store, Io& io) {
-    io.completed = false;
-    const Submitted submitted = store.submit(io.request, engine_);
-    if (submitted == Submitted::done) io.completed = true;
-    return submitted;
-  }
-  // Until the request has been answered by the helper.
-  void await(Io& io) {
-    while (!io.completed) ASSERT_TRUE(engine_.turn());
-  }
-  // The last close of a descriptor is not waited for by those who drop theirs.
-  bool closed_soon() const {
-    for (int tries = 0; tries < 200; ++tries) {
-      if (loop_.unclaimed()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a claim cannot be waited for
-    }
-    return false;
-  }
-
-  TempDir dir_;
-  LoopDevice loop_{dir_.file("disk", 8 * kMiB), 512};
-  std::string path_ = loop_.path();
-  std::atomic<bool> there_{true};
-  MockEngine engine_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Report> changes_;  // guarded by mutex_
-};
 
 TEST_F(Followed, DeviceThatIsThereServesAtOnce) {
   const auto store = follow(options());
@@ -455,81 +379,6 @@ TEST_F(Followed, ReadOnlyVolumeIsNeverWritable) {
   EXPECT_TRUE(store->look().read_only);
   Shard shard;
   EXPECT_EQ(shard.write(*store, 0, 4096, 1), EROFS);
-}
-
-TEST_F(Followed, FlushThatFailsWhileGoneIsToldAndFlushesWorkAfterwards) {
-  const auto store = follow(options());
-  if (!store->geometry().volatile_cache) GTEST_SKIP() << "the loop device has no volatile cache here";
-  Io flush(IoKind::flush, 0, 0);
-  ASSERT_EQ(submit(*store, flush), Submitted::pending);
-  there_ = false;
-  engine_.complete(EIO);
-  await(flush);
-  EXPECT_EQ(flush.request.error, ENOMEDIUM);
-  EXPECT_TRUE(store->report().flush_failed_meanwhile);
-  EXPECT_FALSE(store->report().flush_lost);
-  there_ = true;
-  ASSERT_EQ(store->look().presence, Presence::present);
-  store->set_flushes_told();
-  EXPECT_FALSE(store->report().flush_failed_meanwhile);
-  ASSERT_EQ(submit(*store, flush), Submitted::pending);
-  engine_.complete();
-  EXPECT_EQ(flush.request.error, 0);
-}
-
-TEST_F(Followed, FlushThatIsRefusedWhileGoneIsTold) {
-  const auto store = follow(options());
-  there_ = false;
-  store->look();
-  EXPECT_FALSE(store->report().flush_failed_meanwhile);
-  Io flush(IoKind::flush, 0, 0);
-  EXPECT_EQ(submit(*store, flush), Submitted::done);
-  EXPECT_EQ(flush.request.error, ENOMEDIUM);
-  EXPECT_TRUE(store->report().flush_failed_meanwhile);
-}
-
-TEST_F(Followed, FlushThatFailsOnADeviceThatIsThereStaysFailedThroughReopening) {
-  const auto store = follow(options());
-  if (!store->geometry().volatile_cache) GTEST_SKIP() << "the loop device has no volatile cache here";
-  Io flush(IoKind::flush, 0, 0);
-  submit(*store, flush);
-  engine_.complete(EIO);
-  await(flush);
-  EXPECT_EQ(flush.request.error, EIO);
-  EXPECT_TRUE(store->look().flush_lost);
-  there_ = false;
-  store->look();
-  there_ = true;
-  ASSERT_EQ(store->look().presence, Presence::present);
-  submit(*store, flush);
-  await(flush);
-  EXPECT_EQ(flush.request.error, EIO);
-  EXPECT_TRUE(engine_.calls.empty());  // the kernel would say nothing of what is lost
-  EXPECT_FALSE(store->report().flush_failed_meanwhile);
-  store->set_offline(true);
-  store->set_offline(false);  // the operator's word
-  ASSERT_EQ(submit(*store, flush), Submitted::pending);
-  engine_.complete();
-  EXPECT_EQ(flush.request.error, 0);
-  EXPECT_FALSE(store->report().flush_lost);
-}
-
-TEST_F(Followed, FlushThatFailsWhileReadOnlyIsErofsAndForgiven) {
-  const auto store = follow(options());
-  if (!store->geometry().volatile_cache) GTEST_SKIP() << "the loop device has no volatile cache here";
-  ASSERT_EQ(loop_.set_read_only(1), 0);
-  store->look();
-  Io flush(IoKind::flush, 0, 0);
-  ASSERT_EQ(submit(*store, flush), Submitted::pending);  // earlier writes may wait for it
-  engine_.complete(EIO);
-  await(flush);
-  EXPECT_EQ(flush.request.error, EROFS);
-  EXPECT_TRUE(store->report().flush_failed_meanwhile);
-  ASSERT_EQ(loop_.set_read_only(0), 0);
-  store->look();
-  ASSERT_EQ(submit(*store, flush), Submitted::pending);
-  engine_.complete();
-  EXPECT_EQ(flush.request.error, 0);
 }
 
 TEST_F(Followed, EdgeOfAnUnmapIsTriedOnceMoreAfterEnospc) {
