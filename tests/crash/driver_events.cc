@@ -103,14 +103,10 @@ void Driver::log_fault() {
 // In whole granules; a smaller store loses what lay beyond.
 void Driver::resize() {
   const size_t number = rng_.below(m_.luns.size());
-  SimLun& lun = m_.luns[number];
-  if (lun.disk->faults.away) return;
+  if (m_.luns[number].disk->faults.away) return;
   const uint64_t unit = m_.plan.volblock;
   const uint64_t size = rng_.between(1, 4) * std::max<uint64_t>(unit, 65536);
-  lun.resized = true;
-  m_.ordered = false;
-  m_.model.resize(number, size / kSectorBytes, m_.tick());
-  lun.disk->resize(size);
+  m_.resize(number, size);
 }
 
 // --- an administrator ---

@@ -332,6 +332,20 @@ bool Machine::explained(const Op& op) const {
   return log_faulted || keeper_faulted;
 }
 
+void Machine::resize(size_t number, uint64_t bytes) {
+  SimLun& lun = luns[number];
+  const uint64_t before = model.sectors(number);
+  lun.resized = true;
+  ordered = false;
+  model.resize(number, bytes / kSectorBytes, tick());
+  lun.disk->resize(bytes);
+  for (const auto& op : ops_) {
+    if (op->answered || !op->has_version || op->lun != number) continue;
+    const uint64_t end = std::min(op->first + op->count, model.sectors(number));
+    for (uint64_t i = std::max(op->first, before); i < end; ++i) model.still_comes(number, i, op->version);
+  }
+}
+
 bool Machine::overlaps(size_t lun, uint64_t first, uint64_t count) const {
   return std::any_of(ops_.begin(), ops_.end(), [&](const auto& op) {
     return !op->answered && op->lun == lun && op->first < first + count && first < op->first + op->count;

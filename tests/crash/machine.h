@@ -78,6 +78,7 @@ class Machine {
   void submit(backing::IoKind kind, size_t lun, uint64_t first, uint64_t count, bool fua);
   size_t running() const { return running_; }
   void shard_turn();
+  void resize(size_t lun, uint64_t bytes);
   bool overlaps(size_t lun, uint64_t first, uint64_t count) const;  // a request under way
   std::string first_running() const;
   std::string describe() const;  // the journal and its LUNs, for who finds something stuck

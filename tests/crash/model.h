@@ -40,6 +40,8 @@ class Model {
   size_t add_lun(uint64_t sectors);
   uint64_t sectors(size_t lun) const { return luns_[lun].size(); }
   void resize(size_t lun, uint64_t sectors, uint64_t now);
+  // A change under way that covers a sector which went and came back.
+  void still_comes(size_t lun, uint64_t sector, Index version) { luns_[lun][sector].push_back({version, false}); }
 
   static void stamp(uint8_t* sector, uint64_t id, size_t lun, uint64_t number);
   static Content content(const uint8_t* sector, size_t lun, uint64_t number);
