@@ -47,11 +47,25 @@ struct Options {
 // Between two attempts of a patient command that was told to wait.
 constexpr auto kPatience = std::chrono::milliseconds(5);
 
+// Attempts of a patient command of the setup or of the final check: 10 s.
+constexpr int kAttempts = 2000;
+
 std::atomic<bool> failed{false};
 
 void report(const std::string& what) {
   failed = true;
   std::fprintf(stderr, "zvolt-verify-loop: %s\n", what.c_str());
+}
+
+// The commands of the setup and of the final check, repeated like those of the load.
+template <typename Run>
+ScsiResult patiently(const Options& options, Run run) {
+  for (int attempt = 1;; ++attempt) {
+    ScsiResult result = run();
+    const bool told_to_wait = result.sense.starts_with("06/") || result.sense == "02/04/01";
+    if (!options.patient || !told_to_wait || attempt == kAttempts) return result;
+    std::this_thread::sleep_for(kPatience);
+  }
 }
 
 void stamp(uint8_t* block, uint32_t block_size, uint64_t number, uint32_t generation) {
@@ -112,7 +126,8 @@ class Worker {
     const uint32_t step = kLargestBytes / 4 / block_size_;
     for (uint64_t at = 0; at < owner.generations_.size() && !failed; at += step) {
       const auto blocks = static_cast<uint32_t>(std::min<uint64_t>(step, owner.generations_.size() - at));
-      const ScsiResult result = session_.read((owner.first_ + at) * block_size_, blocks * block_size_);
+      const ScsiResult result =
+          patiently(options_, [&] { return session_.read((owner.first_ + at) * block_size_, blocks * block_size_); });
       if (!result.good())
         report("final read: " + result.text());
       else
@@ -378,7 +393,7 @@ bool open_workers(const Options& options, std::vector<std::unique_ptr<Worker>>& 
     }
     session->command(test_unit_ready());
     if (i == 0) {
-      const ScsiResult capacity = session->command(read_capacity16(), 32);
+      const ScsiResult capacity = patiently(options, [&] { return session->command(read_capacity16(), 32); });
       if (!capacity.good() || capacity.data.size() < 12) {
         report("READ CAPACITY: " + capacity.text());
         return false;
