@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <map>
+#include <string>
 
 #include "backing/journal/journal.h"
 #include "tests/crash/power.h"
@@ -23,11 +24,15 @@ class CrashKeeper final : public backing::journal::StateKeeper {
     power_.tick();
     const bool cut = power_.due();
     if (broken || cut) {
-      if (rng_.one_in(2)) keep(entry);
+      const bool kept = rng_.one_in(2);
+      if (kept) keep(entry);
+      if (Power::trace)
+        Power::tell(std::string("  keeper fails, and has ") + (kept ? "kept " : "not kept ") + name(entry));
       if (cut) power_.cut();
       return Error{EIO, "no state can be kept"};
     }
     keep(entry);
+    if (Power::trace) Power::tell("  keeper: " + name(entry));
     return {};
   }
 
@@ -36,6 +41,10 @@ class CrashKeeper final : public backing::journal::StateKeeper {
   bool forgets_leaving = false;  // a planted fault: says that it kept `detached`, and did not
 
  private:
+  static std::string name(const Entry& entry) {
+    constexpr const char* kStates[] = {"attached", "dirty", "detached"};
+    return kStates[static_cast<size_t>(entry.state)] + (" in epoch " + std::to_string(entry.epoch));
+  }
   void keep(const Entry& entry) {
     if (forgets_leaving && entry.state == State::detached) return;
     entries[entry.lun] = entry;

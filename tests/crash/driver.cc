@@ -123,7 +123,8 @@ void Driver::check_all() {
   std::vector<std::vector<uint8_t>> images(m_.luns.size());
   for (size_t i = 0; i < m_.luns.size(); ++i) {
     SimLun& lun = m_.luns[i];
-    if (lun.served == nullptr || !lun.unchecked || lun.disk->faults.away || lun.in_flight != 0) continue;
+    const DiskFaults& faults = lun.disk->faults;
+    if (lun.served == nullptr || !lun.unchecked || faults.away || faults.stalled || lun.in_flight != 0) continue;
     for (int tries = 0; tries < 40 && images[i].empty(); ++tries) {
       if (!m_.read_all(i, images[i])) advance_clock();
     }

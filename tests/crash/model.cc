@@ -111,7 +111,8 @@ std::string Model::judge(size_t lun, uint64_t number, const uint8_t* data, uint6
   const Sector& sector = luns_[lun][number];
   if (seen.whole) {
     for (const Entry& entry : sector) {
-      if (!matches(entry, seen) || versions_[entry.version].issued > latest) continue;
+      const Version& v = versions_[entry.version];
+      if (!matches(entry, seen) || (v.issued > latest && !v.any)) continue;
       if (!overtaken(sector, entry, asked, life)) return {};
     }
   }
