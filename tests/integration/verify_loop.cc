@@ -170,7 +170,7 @@ class Worker {
   // Sizes spread evenly over the powers of two, places over the whole part; never a block that another operation of
   // this session is using.
   bool pick_range(Operation& operation) {
-    const double most = std::log2(std::min<double>(kLargestBytes / block_size_, static_cast<double>(users_.size())));
+    const double most = std::log2(static_cast<double>(std::min<uint64_t>(kLargestBytes / block_size_, users_.size())));
     for (int attempt = 0; attempt < 50; ++attempt) {
       const auto blocks = static_cast<uint32_t>(std::exp2(std::uniform_real_distribution<double>(0, most)(random_)));
       const uint64_t at = std::uniform_int_distribution<uint64_t>(0, users_.size() - blocks)(random_);
