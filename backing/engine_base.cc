@@ -58,6 +58,14 @@ void IoEngine::run_before_flush() {
   running_before_flush_ = false;
 }
 
+// What other threads posted and reap() never reached belongs to nobody else. Requests of I/O belong to their callers.
+EngineBase::~EngineBase() {
+  mailbox_.collect(ready_);
+  while (IoRequest* request = ready_.pop()) {
+    if (request->stage == kPosted) delete static_cast<Posted*>(request->context);
+  }
+}
+
 void EngineBase::own() {
   if (owned_) return;
   owned_ = true;

@@ -11,6 +11,7 @@ namespace zvolt::backing {
 
 class EngineBase : public IoEngine {
  public:
+  ~EngineBase() override;
   void offload(IoRequest& request, void (*work)(IoRequest&)) override;
   void park(IoRequest& request) override;
   void finish_from_any_thread(IoRequest& request) override;

@@ -61,6 +61,7 @@ class IoEngine {
 
   // Run fn(arg) on the engine's shard, from reap(). Callable from any thread; in the order of posting. Wakes wait_fd()
   // once the shard has called reap() or flush() for the first time, so it does that before it first waits.
+  // What was posted and not reaped when the engine is destroyed is dropped, not run.
   virtual void post(void (*fn)(void*), void* arg) = 0;
 
   // Readable when reap() has something to do (level-triggered): what the shard waits for. Owned by the engine.

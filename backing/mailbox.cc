@@ -5,8 +5,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cstdint>
-
 namespace zvolt::backing {
 
 Mailbox::Mailbox() : event_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -34,9 +32,9 @@ void Mailbox::signal() {
   [[maybe_unused]] const ssize_t written = write(event_fd_, &one, sizeof one);
 }
 
-void Mailbox::clear_event() const {
+uint64_t Mailbox::clear_event() const {
   uint64_t count;
-  [[maybe_unused]] const ssize_t got = read(event_fd_, &count, sizeof count);
+  return read(event_fd_, &count, sizeof count) == sizeof count ? count : 0;
 }
 
 void Mailbox::collect(RequestList& into) {

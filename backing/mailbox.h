@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "backing/worker_pool.h"
 
@@ -20,7 +21,7 @@ class Mailbox {
   void post(IoRequest& request);
   void signal();  // makes event_fd() readable
   bool signalled() const { return signalled_.load(std::memory_order_acquire); }
-  void clear_event() const;         // reads the eventfd until it is not readable
+  uint64_t clear_event() const;     // after it the eventfd is not readable; returns how many signals it brought
   void collect(RequestList& into);  // appends what was posted, oldest first
 
  private:

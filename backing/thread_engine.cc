@@ -51,8 +51,12 @@ void ThreadEngine::flush() {
 size_t ThreadEngine::reap(size_t limit) {
   own();
   reaping_ = true;
-  if (mailbox_.signalled()) {
-    mailbox_.clear_event();
+  // A poster may be between its signal and its write to the event: what it brought is taken, the event comes later and
+  // must be read then, or wait_fd() stays readable.
+  const bool signalled = mailbox_.signalled();
+  if (signalled || events_owed_ > 0) events_owed_ -= static_cast<int64_t>(mailbox_.clear_event());
+  if (signalled) {
+    ++events_owed_;
     mailbox_.collect(ready_);
   }
   const size_t ran = run_ready(limit);

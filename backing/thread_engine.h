@@ -22,6 +22,7 @@ class ThreadEngine final : public EngineBase {
 
   RequestList batch_;  // queued since the last flush()
   uint64_t submissions_ = 0;
+  int64_t events_owed_ = 0;  // signals acted upon whose event has not been read yet; below 0: read ahead of them
 };
 
 }  // namespace zvolt::backing

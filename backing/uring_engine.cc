@@ -284,11 +284,15 @@ size_t UringEngine::reap_ring(size_t limit) {
   return got;
 }
 
+// A wake-up that was taken is followed by a look into the mailbox, whatever is left of reap()'s limit: as long as the
+// signal stands, posters make no other.
 void UringEngine::on_wake(const Completion& done) {
   if (done.result == -EINVAL && multishot_) multishot_ = false;  // before 5.13: one shot at a time
-  if ((done.flags & IORING_CQE_F_MORE) != 0) return;             // the eventfd is never read: each write makes an event
-  mailbox_.clear_event();
-  wake_armed_ = false;  // reap() arms it again
+  if ((done.flags & IORING_CQE_F_MORE) == 0) {  // else the eventfd is never read: each write makes an event
+    mailbox_.clear_event();
+    wake_armed_ = false;  // reap() arms it again
+  }
+  if (mailbox_.signalled()) mailbox_.collect(ready_);
 }
 
 void UringEngine::on_cqe(IoRequest& request, int result) {

@@ -221,8 +221,51 @@ TEST_P(Engine, ManyWakesFromManyThreadsLoseNothing) {
   EXPECT_EQ(ran.load(), 3 * kEach);
 }
 
+// A post that arrives while reap() runs, its wake-up being the last thing that reap()'s limit allows to take.
+TEST_P(Engine, AWakeUpTakenAtTheLimitIsNotForgotten) {
+  shard_.engine().reap(1);
+  struct Chain {
+    IoEngine* engine;
+    int ran;
+  };
+  for (const size_t limit : {1U, 2U, 3U, 4U}) {
+    Chain chain{&shard_.engine(), 0};
+    const auto last = [](void* p) { ++static_cast<Chain*>(p)->ran; };
+    const auto first = [](void* p) {
+      auto& own = *static_cast<Chain*>(p);
+      ++own.ran;
+      std::thread([&own] { own.engine->post([](void* q) { ++static_cast<Chain*>(q)->ran; }, &own); }).join();
+    };
+    std::thread([&] { chain.engine->post(first, &chain); }).join();
+    shard_.engine().reap(limit);
+    if (chain.ran < 2) {
+      EXPECT_TRUE(shard_.turn()) << "limit " << limit;
+    }
+    EXPECT_EQ(chain.ran, 2) << "limit " << limit;
+    std::thread([&] { chain.engine->post(last, &chain); }).join();
+    EXPECT_TRUE(shard_.turn());
+    EXPECT_EQ(chain.ran, 3) << "limit " << limit;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, Engine, testing::Values(true, false),
                          [](const auto& param) { return param.param ? "Uring" : "Threads"; });
+
+// Leak detection is the judge: in the mailbox, and taken from it but not yet run.
+TEST(EnginePosts, ThoseThatNobodyReapedGoWithTheEngine) {
+  for (const bool uring : {true, false}) {
+    int ran = 0;
+    const auto engine = make_engine({.allow_uring = uring});
+    engine->reap(1);
+    const auto count = [](void* p) { ++*static_cast<int*>(p); };
+    std::thread([&] {
+      for (int i = 0; i < 3; ++i) engine->post(count, &ran);
+    }).join();
+    engine->reap(1);
+    EXPECT_EQ(ran, 1);
+    std::thread([&] { engine->post(count, &ran); }).join();
+  }
+}
 
 TEST(EngineSlots, LivingEnginesHaveDifferentNumbersAndTheyComeBack) {
   std::vector<std::unique_ptr<IoEngine>> engines;
