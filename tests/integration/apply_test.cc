@@ -250,5 +250,38 @@ TEST_F(Apply, FiveHundredLunsByOneTemplate) {
   EXPECT_EQ(daemon_.terminate(), 0);
 }
 
+// The same edit applied while 20 sessions do verified I/O: 16 at a target that it does not concern, 4 at one it does.
+TEST_F(Apply, FiveHundredLunsGrowUnderTwentySessions) {
+  daemon_.config().luns = {file_lun(0, "a", "64MiB")};
+  const auto many = [this](int mib) {
+    set_other_target(file_lun(0, "b") + ", { lun: 1, count: 498, first: 1, name: \"vm-%03d\", file: \"" +
+                     path("vm-%03d.img") + "\", provision: { size: " + std::to_string(mib) + "MiB } }");
+  };
+  many(16);
+  start();
+  EXPECT_EQ(asked({"status"}).at("luns_served"), 500);
+  Load unaffected(daemon_.url(0), 16, 8), affected(daemon_.url(0, kOther), 4, 8, {"--patient", "--span", "8388608"});
+  int applies = 0;
+  std::chrono::steady_clock::duration longest{};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(6);
+  while (std::chrono::steady_clock::now() < end && !HasFailure()) {
+    many(17 + applies);
+    const auto begin = std::chrono::steady_clock::now();
+    const json report = apply();
+    longest = std::max(longest, std::chrono::steady_clock::now() - begin);
+    EXPECT_EQ(report.at("outcome"), "done");
+    ++applies;
+  }
+  const CommandResult first = unaffected.result(), second = affected.result();
+  EXPECT_EQ(first.status, 0) << first.output;
+  EXPECT_NE(first.output.find("repeated=0"), std::string::npos) << "not even a unit attention: " << first.output;
+  EXPECT_EQ(second.status, 0) << second.output;
+  EXPECT_EQ(std::filesystem::file_size(path("vm-498.img")), static_cast<uint64_t>(16 + applies) << 20);
+  std::cout << applies << " applies of 498 growths, the longest "
+            << std::chrono::duration_cast<std::chrono::milliseconds>(longest).count()
+            << " ms; not concerned: " << first.output << "concerned: " << second.output;
+  EXPECT_EQ(daemon_.terminate(), 0);
+}
+
 }  // namespace
 }  // namespace zvolt::test
