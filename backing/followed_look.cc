@@ -237,7 +237,10 @@ void FollowedDevice::try_open(std::chrono::milliseconds busy_wait) {
   Result<OpenDevice> opened = claim(*path, busy_wait);
   if (!opened) {
     const bool missing = says_gone(opened.error().code);
-    return set_away(missing ? away_presence() : Presence::refused, opened.error().message);
+    const bool claimed = opened.error().code == EBUSY && options_.claimant;
+    const std::string who = claimed ? options_.claimant(*path) : "";
+    return set_away(missing ? away_presence() : Presence::refused,
+                    who.empty() ? opened.error().message : *path + " " + who);
   }
   DeviceOptions device;
   device.path = *path;

@@ -55,6 +55,10 @@ struct FollowOptions {
   // (a zfs command that hangs): not there for now, with that reason.
   std::function<Result<std::string>()> locate;
 
+  // Who has the device claimed, when opening it failed for that: "is claimed by ..."; "": not known. May be empty.
+  // Blocks.
+  std::function<std::string(const std::string& path)> claimant;
+
   // After a fresh exclusive open: may this device be served? An error closes it again (refused, with that reason). May
   // be empty. Blocks.
   std::function<Result<void>(int fd, const Geometry&)> admit;

@@ -58,6 +58,9 @@ FollowOptions FollowedZvol::follow_options() {
   options.force = options_.force;
   options.busy_wait = options_.busy_wait;
   options.locate = [self = shared_from_this()] { return self->locate(); };
+  options.claimant = [self = shared_from_this()](const std::string& path) {
+    return zvol_claimant(path, self->host_->use_check);
+  };
   options.admit = [self = shared_from_this()](int fd, const Geometry&) { return self->admit(fd); };
   options.explain = [self = shared_from_this()](int error, const IoRequest& request) {
     return self->explain(error, request);

@@ -64,5 +64,7 @@ struct UseCheck {
   bool probe_claim = true;  // also try O_EXCL; false where we may have it open ourselves
 };
 Result<void> check_zvol_unused(const std::string& device, const UseCheck& check = {});
+// Who has claimed it, seen by an exclusive open of our own: "is claimed by ...", "" nobody. Blocks.
+std::string zvol_claimant(const std::string& device, const UseCheck& check = {});
 
 }  // namespace zvolt::backing

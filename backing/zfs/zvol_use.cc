@@ -146,19 +146,17 @@ class Writers {
 
 Writers writers;
 
-// Who has claimed it, seen by an exclusive open of our own; "" nobody.
-std::string claimant(const std::string& device) {
-  const int exclusive = open(device.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC);
-  if (exclusive >= 0) {
-    close(exclusive);
-    return "";
+// By the labels: a pool that was given the whole device lies on its first partition.
+std::string member_of(const std::string& device, const UseCheck& check) {
+  const size_t slash = device.rfind('/') + 1;
+  for (const std::string& part : device_and_partitions(device.substr(slash), check)) {
+    const int fd = open((device.substr(0, slash) + part).c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) continue;
+    std::string pool = pool_on_device(fd);
+    close(fd);
+    if (!pool.empty()) return pool;
   }
-  if (errno != EBUSY) return "";
-  const int fd = open(device.c_str(), O_RDONLY | O_CLOEXEC);
-  const std::string pool = fd >= 0 ? pool_on_device(fd) : "";
-  if (fd >= 0) close(fd);
-  if (!pool.empty()) return "is claimed by the kernel or another target, most likely by pool '" + pool + "'";
-  return "is claimed by the kernel or another target";
+  return "";
 }
 
 std::string use_of(const std::string& name, const UseCheck& check) {
@@ -169,6 +167,18 @@ std::string use_of(const std::string& name, const UseCheck& check) {
 }
 
 }  // namespace
+
+std::string zvol_claimant(const std::string& device, const UseCheck& check) {
+  const int exclusive = open(device.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC);
+  if (exclusive >= 0) {
+    close(exclusive);
+    return "";
+  }
+  if (errno != EBUSY) return "";
+  const std::string claimed = "is claimed by the kernel or another target";
+  const std::string pool = member_of(device, check);
+  return pool.empty() ? claimed : claimed + ", most likely by pool '" + pool + "'";
+}
 
 Result<void> check_zvol_unused(const std::string& device, const UseCheck& check) {
   char real[PATH_MAX];
@@ -185,7 +195,7 @@ Result<void> check_zvol_unused(const std::string& device, const UseCheck& check)
   if (const std::string writer = writers.of(node, check.proc); !writer.empty()) {
     return Error{EBUSY, node + " is open for writing in " + writer};
   }
-  const std::string claim = check.probe_claim ? claimant(node) : "";
+  const std::string claim = check.probe_claim ? zvol_claimant(node, check) : "";
   if (!claim.empty()) return Error{EBUSY, node + " " + claim};
   return {};
 }

@@ -225,6 +225,18 @@ TEST_F(Followed, DeviceThatIsClaimedElsewhereIsRefusedUntilItIsFree) {
   EXPECT_EQ(store->look().presence, Presence::present);
 }
 
+TEST_F(Followed, WhoHasADeviceClaimedIsAskedAndTold) {
+  const int claim = open(loop_.path().c_str(), O_RDWR | O_EXCL | O_CLOEXEC);
+  ASSERT_GE(claim, 0);
+  FollowOptions with = options();
+  with.claimant = [](const std::string&) { return "is claimed by pool 'inner'"; };
+  const auto store = follow(std::move(with));
+  EXPECT_EQ(store->report().presence, Presence::refused);
+  EXPECT_EQ(store->report().reason, loop_.path() + " is claimed by pool 'inner'");
+  close(claim);
+  EXPECT_EQ(store->look().presence, Presence::present);
+}
+
 TEST_F(Followed, WrongKindOfFileIsRefused) {
   path_ = dir_.file("plain", kMiB);
   const auto store = follow(options());

@@ -278,26 +278,56 @@ TEST(PoolLabel, NoTruncatedOrDamagedLabelIsReadBeyondItsEnd) {
   }
 }
 
-// A claimed device says which pool, when it has a label. Needs a loop device, so root.
-TEST(DeviceClaim, AClaimedDeviceSaysWhichPool) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root may make a loop device";
+// A claimed device says which pool, when it or its first partition has a label. Needs a loop device, so root.
+class DeviceClaim : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "only root may make a loop device";
+    labelled(dir.file("disk"), "backup");
+    const auto loop = run_child({"losetup", "-f", "--show", dir.file("disk")});
+    if (!loop || loop->status != 0) GTEST_SKIP() << "this kernel gives no loop device";
+    node = loop->out.substr(0, loop->out.size() - 1);
+  }
+  void TearDown() override {
+    if (!node.empty()) {
+      EXPECT_EQ(run_child({"losetup", "-d", node})->status, 0);
+    }
+  }
+  static void labelled(const std::string& file, const std::string& pool) {
+    const std::vector<uint8_t> label = label_of(pool);
+    const int raw = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    ASSERT_EQ(ftruncate(raw, 1 << 20), 0);
+    ASSERT_EQ(pwrite(raw, label.data(), label.size(), kLabelListOffset), static_cast<ssize_t>(label.size()));
+    close(raw);
+  }
+
   test::TempDir dir;
-  const std::string file = dir.file("disk");
-  const std::vector<uint8_t> label = label_of("backup");
-  const int raw = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  ASSERT_EQ(ftruncate(raw, 1 << 20), 0);
-  ASSERT_EQ(pwrite(raw, label.data(), label.size(), kLabelListOffset), static_cast<ssize_t>(label.size()));
-  close(raw);
-  const auto loop = run_child({"losetup", "-f", "--show", file});
-  if (!loop || loop->status != 0) GTEST_SKIP() << "this kernel gives no loop device";
-  const std::string node = loop->out.substr(0, loop->out.size() - 1);
+  std::string node;
+};
+
+TEST_F(DeviceClaim, AClaimedDeviceSaysWhichPool) {
   EXPECT_TRUE(check_zvol_unused(node).ok());  // a guest's own pool is no reason
   const int claim = open(node.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC);
   const Result<void> unused = check_zvol_unused(node);
   close(claim);
-  EXPECT_EQ(run_child({"losetup", "-d", node})->status, 0);
   ASSERT_FALSE(unused.ok());
   EXPECT_NE(unused.error().message.find("most likely by pool 'backup'"), std::string::npos) << unused.error().message;
+}
+
+TEST_F(DeviceClaim, ThePoolOfAWholeDiskIsOnItsFirstPartition) {
+  const std::string disk = dir.file("zd16");
+  ASSERT_EQ(symlink(node.c_str(), disk.c_str()), 0);
+  ASSERT_EQ(truncate(dir.file("disk").c_str(), 0), 0);  // no label on the disk itself
+  ASSERT_EQ(truncate(dir.file("disk").c_str(), 1 << 20), 0);
+  labelled(dir.file("zd16p1"), "inner");
+  UseCheck check;
+  check.sys_block = dir.file("sys");
+  fs::create_directories(dir.file("sys/zd16/zd16p1"));
+  std::ofstream(dir.file("sys/zd16/zd16p1/partition")) << "1\n";
+  EXPECT_EQ(zvol_claimant(disk, check), "");
+  const int claim = open(node.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC);
+  EXPECT_EQ(zvol_claimant(disk, check), "is claimed by the kernel or another target, most likely by pool 'inner'");
+  close(claim);
 }
 
 }  // namespace
