@@ -4,6 +4,7 @@
 # what tools/deps.sh lists under `vm`: guest packages are downloaded and unpacked only.
 #   tests/vm/build.sh            prints the folder that holds vmlinuz and initrd; seconds when it is there already
 #   tests/vm/build.sh --update   looks for a newer kernel or ZFS first
+# Exit status 3: this machine's package sources do not have (or do not give) what it is made of.
 # Everything lives in ZVOLT_VM_CACHE (default ~/.cache/zvolt-vm), one folder per kernel ABI and ZFS version. A stage that
 # was finished is not repeated, one that was interrupted goes on where make stopped. ZFS takes 10 to 15 CPU minutes, once.
 set -euo pipefail
@@ -61,7 +62,7 @@ write_sources() {
     }' >"$apt_state/sources.list" || true
 }
 apt() { # ARGUMENT...
-  apt-get "${apt_options[@]}" "$@" </dev/null >>"$cache/apt.log" 2>&1 || { tail -n 20 "$cache/apt.log" >&2; say "apt-get $1 failed"; return 1; }
+  apt-get "${apt_options[@]}" "$@" </dev/null >>"$cache/apt.log" 2>&1 || { tail -n 20 "$cache/apt.log" >&2; say "apt-get $1 failed"; exit 3; }
 }
 field() { apt-cache "${apt_options[@]}" show --no-all-versions "$1" 2>/dev/null | sed -n "s/^$2: //p" | head -n 1; }
 depends() { field "$1" Depends | tr ',' '\n' | sed 's/^ *//; s/ .*//'; }
@@ -72,7 +73,7 @@ newest() {  # what the mirror has: sets kernel, kernel_common, zfs_package (a ve
   apt update
   kernel=$(depends linux-image-cloud-amd64 | sed -n 's/^linux-image-//p' | head -n 1)
   zfs_package=$(apt-cache "${apt_options[@]}" madison zfs-dkms | awk '{ print $3 }' | sort -rV | head -n 1)
-  [[ -n $kernel && -n $zfs_package ]] || { say "no linux-image-cloud-amd64 or no zfs-dkms (Debian's contrib) for '$codename'"; return 1; }
+  [[ -n $kernel && -n $zfs_package ]] || { say "no linux-image-cloud-amd64 or no zfs-dkms (Debian's contrib) for '$codename'"; exit 3; }
   key=$kernel-zfs-${zfs_package%%-*}
 }
 

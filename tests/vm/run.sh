@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # zvoltd on real zvols, with the kernel's initiator and with libiscsi, in a virtual machine. From a clean clone it installs
 # what is missing, builds the machine (build.sh, cached) and the release programs, and runs the scenarios. Asks nothing.
-#   tests/vm/run.sh [-v] [SCENARIO]...     all, or these; --list prints them
+#   tests/vm/run.sh [-v] [--retry] [--minutes N] [SCENARIO]...     all, or these; --list prints them
 # ZVOLT_BIN_DIR: use the programs of that folder instead of building build/release. ZVOLT_VM_CACHE: see build.sh.
-# ZVOLT_VM_ACCEL=tcg|kvm: else KVM where it works. Exit status 0 only when all checks passed.
+# ZVOLT_VM_ACCEL=tcg|kvm: else KVM where it works. Exit status 0 only when all checks passed;
+# 3 when the machine cannot be made because this one's package sources lack its parts.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 exec </dev/null

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the scenarios of scenarios/*.py in virtual machines and prints, for each, checks, minutes and boots. Called by run.sh,
 which has built everything. Scenarios share one machine while all goes well; after one that failed, hung, or taints the kernel
-the next gets a new one. Exit status 0: all checks passed; 1: one did not; 2: it could not run."""
+the next gets a new one. With --retry (CI) a scenario that failed runs once more in a new machine, and both outcomes are told.
+Exit status 0: all checks passed; 1: one did not; 2: it could not run."""
 
 import argparse
 import importlib
@@ -22,7 +23,7 @@ from vmlib import machine  # noqa: E402
 from vmlib.initiator import IscsiError  # noqa: E402
 from vmlib.scenario import REGISTRY, Test  # noqa: E402
 
-SUITE_LIMIT_S = 45 * 60  # no scenario is started after that
+SUITE_LIMIT_MINUTES = 45  # no scenario is started after that
 PROGRAMS = ("zvoltd", "zvoltctl")
 MAKE_POOL = """zpool create -f -o ashift=12 -O compression=off -O atime=off tank /dev/vda1 log /dev/vdb1
 echo 5 > /sys/module/zfs/parameters/zfs_txg_timeout"""
@@ -139,6 +140,16 @@ class Suite:
             f"{f', {len(failures)} failed' if failures else ''}, {seconds / 60:.1f} min, {boots} boots")
         self.results.append({"name": name, "passed": passed, "failures": failures, "notes": notes, "seconds": seconds, "boots": boots})
 
+    def run_again(self, name):
+        """The second and last attempt of a scenario that failed, in a new machine. The first one stays in the summary."""
+        first = self.results.pop()
+        if self.machine:
+            self.machine.power_cut()
+        say(f"== {name}: once more, in a new machine")
+        self.run(name)
+        self.results[-1]["notes"] += [f"FIRST ATTEMPT FAILED: {failure.splitlines()[0][:300]}" for failure in first["failures"]]
+        self.results[-1]["boots"] += first["boots"]
+
     def keep_logs(self, name, lines):
         """What is needed to understand a failure goes to the cache, and its place is told."""
         kept = os.path.join(self.options.logs, name)
@@ -190,6 +201,8 @@ def arguments():
     parser.add_argument("--artefacts", help="the folder that build.sh printed")
     parser.add_argument("--bin-dir", help="where zvoltd, zvoltctl and zvolt-verify-loop are")
     parser.add_argument("--logs", help="where logs of failures are kept")
+    parser.add_argument("--retry", action="store_true", help="a scenario that failed gets a second attempt")
+    parser.add_argument("--minutes", type=int, default=SUITE_LIMIT_MINUTES, help="no scenario is started after that")
     parser.add_argument("-v", "--verbose", action="store_true")
     return parser.parse_args()
 
@@ -218,11 +231,13 @@ def main():
         suite = Suite(options, folder)
         try:
             for name in wanted:
-                if time.monotonic() - began > SUITE_LIMIT_S:
+                if time.monotonic() - began > options.minutes * 60:
                     suite.results.append({"name": name, "passed": 0, "failures": ["not run: the suite's time was over"], "notes": [],
                                           "seconds": 0, "boots": 0})
                     continue
                 suite.run(name)
+                if options.retry and suite.results[-1]["failures"]:
+                    suite.run_again(name)
         finally:
             suite.close()
     return summary(suite.results, time.monotonic() - began)
