@@ -119,6 +119,10 @@ class BlockStore {
 
   virtual StoreCounters counters() const { return {}; }  // any thread
 
+  // Another number: the backing was closed and opened again in between. What was written before, and not flushed
+  // before, may be lost, although a flush afterwards succeeds. Constant for a store that is never reopened. Any thread.
+  virtual uint64_t generation() const { return 0; }
+
   // Looks at the backing once more (BLKGETSIZE64, fstat). Returns the size. May block: not on a shard thread.
   virtual Result<uint64_t> refresh_size() { return size_bytes(); }
   // Called (on any thread) after size_bytes() has changed. Set before the store is shared, at most one.

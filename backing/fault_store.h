@@ -52,6 +52,7 @@ class FaultStore final : public BlockStore {
   uint64_t size_bytes() const override { return inner_->size_bytes(); }
   const std::string& describe() const override { return description_; }
   Result<uint64_t> refresh_size() override { return inner_->refresh_size(); }
+  uint64_t generation() const override { return inner_->generation(); }
 
   // --- control, any thread ---
   void set_rules(std::vector<FaultRule> rules);  // in place of all

@@ -52,6 +52,7 @@ class FollowedDevice final : public FollowedStore {
   bool look_wanted() const override { return look_wanted_.load(std::memory_order_relaxed); }
   void set_flushes_told() override;
   int device_fd() const override { return state_.load(std::memory_order_acquire) == kOpen ? number_.fd() : -1; }
+  uint64_t generation() const override { return opened_.load(std::memory_order_acquire); }
   uint64_t requests_parked() const override { return parked_count_.load(std::memory_order_relaxed); }
 
   void first_look();
@@ -119,7 +120,8 @@ class FollowedDevice final : public FollowedStore {
   // The way of every request. device_ and generation_ are written by look only, with nobody inside.
   alignas(64) std::atomic<int> state_{kClosed};
   std::unique_ptr<DeviceStore> device_;
-  uint64_t generation_ = 0;  // openings so far
+  uint64_t generation_ = 0;          // openings so far
+  std::atomic<uint64_t> opened_{0};  // generation_, for others
   std::atomic<uint64_t> size_{0};
   std::atomic<const Face*> face_;
   ShardCount inside_;

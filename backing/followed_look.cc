@@ -270,6 +270,7 @@ void FollowedDevice::install(const std::string& path, OpenDevice opened, DeviceF
   device_ = std::make_unique<DeviceStore>(std::move(setup), facts.punch);
   path_ = path;
   ++generation_;
+  opened_.store(generation_, std::memory_order_release);  // before the first request of this opening
   just_closed_ = false;
   busy_since_ = {};
   set_size(size);

@@ -34,12 +34,14 @@ Core::Admission Core::admit(Lun& lun, uint64_t need, uint64_t memory, IoRequest&
   const bool open = mode == Mode::journaled && !held;
   const bool first = lun.waiting == 0 && !room_blocked;
   const bool over = over_quota(lun, need);
-  if (open && first && !over && has_room(need, memory)) {
+  const bool room = has_room(need, memory);
+  if (open && first && !over && room) {
     ring.promise(need);
     pool.promise(memory);
+    ++room_granted;
     return Admission::yes;
   }
-  const bool hopeless = open && over && lun.away.load(std::memory_order_relaxed);
+  const bool hopeless = open && (over ? lun.away.load(std::memory_order_relaxed) : room_hopeless && !room);
   if (hopeless || room_waiters.size() >= options.most_waiters) {
     count(counters.refused_busy);
     return Admission::busy;
@@ -104,10 +106,13 @@ Core::Turn Core::turn_of(const RoomWaiter& waiter, std::vector<Lun*>& stopped) {
     stopped.push_back(waiter.lun);
     return Turn::waits;
   }
-  if (room_blocked || !has_room(waiter.ring, waiter.memory)) {
+  const bool room = has_room(waiter.ring, waiter.memory);
+  if (room_hopeless && !room) return Turn::looks_again;  // and is told BUSY
+  if (room_blocked || !room) {
     room_blocked = true;
     return Turn::waits;
   }
+  ++room_granted;
   return Turn::granted;
 }
 

@@ -30,6 +30,11 @@ void Core::want_commit(IoEngine& engine) {
   engine.before_flush([](void* core, IoEngine& own) { static_cast<Core*>(core)->lead(own); }, this);
 }
 
+bool Core::leads(const IoEngine& engine) const {
+  const std::lock_guard lock(mutex);
+  return committing && commit.engine == &engine;
+}
+
 // Round after round while the log answers at once; a round that is pending goes on in part_done().
 void Core::lead(IoEngine& engine) {
   while (begin_commit(engine)) {
@@ -46,9 +51,9 @@ bool Core::begin_commit(IoEngine& engine) {
     const std::lock_guard lock(mutex);
     if (committing || queue_first == nullptr || failed.load(std::memory_order_relaxed)) return false;
     committing = true;
+    commit.engine = &engine;
     take_queue(bytes);
   }
-  commit.engine = &engine;
   commit.started_ns = now();
   commit.error = 0;
   commit.span.bytes = bytes;
@@ -67,8 +72,10 @@ void Core::take_queue(uint64_t& group_bytes) {
   commit.records.clear();
   commit.promised = 0;
   uint64_t payloads = 0;
-  while (queue_first != nullptr && commit.records.size() < kMostRecords && payloads < kGroupTarget) {
+  const uint64_t most = std::min(kGroupTarget, most_group);
+  while (queue_first != nullptr && commit.records.size() < kMostRecords) {
     Record* record = queue_first;
+    if (!commit.records.empty() && commit.promised + record->ring_bytes > most) break;
     queue_first = record->next_queued;
     commit.records.push_back(record);
     commit.promised += record->ring_bytes;
@@ -210,7 +217,11 @@ Submitted Core::wait_durable(Lun& lun, uint64_t sequence, IoRequest& request, Io
   {
     const std::lock_guard lock(mutex);
     if (sequence <= watermark.load(std::memory_order_relaxed)) return Submitted::done;
-    if (sequence <= lun.settled) {
+    // A record that was made after the LUN has left a failed log (its records were to be voided) is in no ring, and
+    // nobody else would answer.
+    const Mode mode = lun.mode.load(std::memory_order_relaxed);
+    const bool has_left = failed.load(std::memory_order_relaxed) && (mode == Mode::direct || mode == Mode::read_only);
+    if (sequence <= lun.settled || has_left) {
       request.error = lun.settled_error;
       return Submitted::done;
     }

@@ -23,6 +23,7 @@
 #include "backing/journal/dirty_map.h"
 #include "backing/journal/journal.h"
 #include "backing/journal/journaled_store.h"
+#include "backing/journal/owed.h"
 #include "backing/journal/ring.h"
 
 namespace zvolt::backing::journal {
@@ -40,6 +41,7 @@ struct Lun {
   std::mutex mutex;  // the LUN lock; guards:
   std::string name;
   DirtyMap map;
+  Owed owed;                      // to the drain that runs, if one does
   uint64_t direct_in_flight = 0;  // changes on their way to the store in mode direct
   std::shared_ptr<BlockStore> store;
   std::function<Result<void>()> admit_replay;
@@ -47,6 +49,8 @@ struct Lun {
   bool admitted = true;           // false: admit_replay has to be asked before anything is served
   uint64_t replayed_through = 0;  // live records up to this sequence are of an earlier life
   std::string store_problem;
+  bool detach_untold = false;  // has left, and the keeper could not be told; guarded by Core::admin_mutex
+  bool recorded = false;       // this life told the keeper of it, or tried to; guarded by Core::admin_mutex
 
   // Written under both locks, so stable under either.
   std::atomic<Mode> mode{Mode::journaled};
@@ -78,7 +82,7 @@ struct Lun {
 
 // The commit group on its way. Owned by the leader while Core::committing.
 struct Commit {
-  IoEngine* engine = nullptr;
+  IoEngine* engine = nullptr;    // written under the journal lock
   std::vector<Record*> records;  // each with the queue's reference
   AlignedBuffer header;
   uint64_t header_capacity = 0;
@@ -119,6 +123,7 @@ struct Core {
   uint64_t ring_bytes = 0;
   uint64_t most_record = 0;      // bytes of payload
   uint64_t forward_reserve = 0;  // bytes of the ring that only copies forward may take
+  uint64_t most_group = 0;  // bytes of the ring promised to the records of one group (one record alone may be more)
   ReplayReport report;
 
   PayloadPool pool;  // before everything that holds records
@@ -152,6 +157,8 @@ struct Core {
   };
   std::deque<RoomWaiter> room_waiters;  // in order of arrival
   bool room_blocked = false;            // the first of them waits for room of all: nobody overtakes it
+  bool room_hopeless = false;  // all that is live is of LUNs whose stores take nothing: who needs room is told BUSY
+  uint64_t room_granted = 0;   // how often there was room, for one who waited or at once
   // ---
   Commit commit;
   std::atomic<uint64_t> watermark{0};  // every record up to here is durable in the ring; written under the journal lock
@@ -202,7 +209,11 @@ struct Core {
   Pressure pressure_of(const Lun& lun) const;
 
   // --- commit.cc ---
-  void want_commit(IoEngine& engine);  // at the end of the engine's burst; on its thread
+  // At the end of the engine's burst; on its thread. The engine may lead groups of all shards from then on, for as long
+  // as they come: it lives as long as the journal's requests do. Who has an engine for a moment only asks write-back
+  // (WriteBack::commit).
+  void want_commit(IoEngine& engine);
+  bool leads(const IoEngine& engine) const;  // a group is on its way there
   // `request` completes when the LUN's records up to `sequence` are durable.
   Submitted wait_durable(Lun& lun, uint64_t sequence, IoRequest& request, IoEngine& engine);
   // Who waits for the LUN's records up to there is answered.

@@ -23,7 +23,7 @@ Error problem(int code, const std::string& name, const std::string& what) {
 // What the state outside the ring says about records in it.
 enum class Verdict : uint8_t { replay, stale };
 
-Result<Verdict> judge(const Core& core, const std::optional<StateKeeper::Entry>& state, bool has_records,
+Result<Verdict> judge(const Core& core, const std::optional<StateKeeper::Entry>& state, bool has_records, bool recorded,
                       const std::string& name) {
   if (!state) {
     if (!has_records) return Verdict::replay;
@@ -36,18 +36,18 @@ Result<Verdict> judge(const Core& core, const std::optional<StateKeeper::Entry>&
     if (state->state == State::attached) return Verdict::stale;
     return problem(EBUSY, name, "its newest data is in another journal, " + uuid_text(state->journal));
   }
-  if (state->epoch >= core.epoch) {
+  // The same epoch is this very life when it has written it, else another one: that of a copy.
+  if (state->epoch > core.epoch || (state->epoch == core.epoch && !recorded)) {
     return problem(EUCLEAN, name,
                    "the journal " + uuid_text(core.uuid) + " is older than it was when the volume last used it");
   }
   return Verdict::replay;
 }
 
-bool written_back(Lun& lun, uint64_t up_to) {
+// Everything is in the flushed store. For a LUN that is held, or must be.
+bool written_back(Lun& lun) {
   const std::lock_guard lock(lun.mutex);
-  const Record* oldest = lun.map.oldest();
-  return (oldest == nullptr || oldest->sequence > up_to) &&
-         (!lun.held.load(std::memory_order_relaxed) || lun.direct_in_flight == 0) &&
+  return lun.map.oldest() == nullptr && (!lun.held.load(std::memory_order_relaxed) || lun.direct_in_flight == 0) &&
          lun.mode.load(std::memory_order_relaxed) != Mode::leaving;
 }
 
@@ -67,6 +67,40 @@ class Draining {
   std::vector<Lun*> luns_;
 };
 
+// What LUNs owe the flushed stores at this moment. Not the highest sequence: a copy forward, or a newer write, gives
+// bytes that are owed a sequence above it while the store has neither.
+class Debt {
+ public:
+  explicit Debt(const std::vector<Lun*>& luns) : luns_(luns) {
+    for (Lun* lun : luns_) {
+      const std::lock_guard lock(lun->mutex);
+      lun->owed.clear();
+      lun->map.visit(0, UINT64_MAX, [&](uint64_t begin, uint64_t end, const Record& record) {
+        lun->owed.add(begin, end, record.sequence);
+        return true;
+      });
+    }
+  }
+  ~Debt() {
+    for (Lun* lun : luns_) {
+      const std::lock_guard lock(lun->mutex);
+      lun->owed.clear();
+    }
+  }
+  Debt(const Debt&) = delete;
+  Debt& operator=(const Debt&) = delete;
+
+  bool settled() const {
+    return std::all_of(luns_.begin(), luns_.end(), [](Lun* lun) {
+      const std::lock_guard lock(lun->mutex);
+      return lun->owed.empty() && lun->mode.load(std::memory_order_relaxed) != JournaledStore::Mode::leaving;
+    });
+  }
+
+ private:
+  const std::vector<Lun*>& luns_;
+};
+
 std::vector<Lun*> luns_of(std::span<JournaledStore* const> stores) {
   std::vector<Lun*> luns;
   for (const JournaledStore* store : stores) luns.push_back(&store->lun());
@@ -81,7 +115,7 @@ std::string problem_of(Lun& lun) {
 Error timed_out(const std::vector<Lun*>& luns) {
   std::string names;
   for (Lun* lun : luns) {
-    if (!written_back(*lun, UINT64_MAX - 1)) names += (names.empty() ? "" : ", ") + problem_of(*lun);
+    if (!written_back(*lun)) names += (names.empty() ? "" : ", ") + problem_of(*lun);
   }
   return Error{ETIMEDOUT, "not everything could be written back in time: " + names};
 }
@@ -112,7 +146,7 @@ int void_records(Core& core, Lun& lun) {
       lun.map.clear();
       core.append_locked(lun, *record);
     }
-    core.want_commit(io.engine());
+    core.write_back->commit();
     if (core.failed.load(std::memory_order_acquire)) r.error = EIO;
     if (r.error != 0) return Submitted::done;
     return core.wait_durable(lun, record->sequence, r, io.engine());
@@ -124,7 +158,7 @@ int commit_all(Core& core) {
   for (const auto& lun : core.all_luns()) {
     IoRequest request;
     const int error = io.wait_for(request, [&](IoRequest& r) {
-      core.want_commit(io.engine());
+      core.write_back->commit();
       return core.wait_durable(*lun, lun->last_sequence.load(std::memory_order_acquire), r, io.engine());
     });
     if (error != 0) return error;
@@ -171,8 +205,8 @@ Result<std::shared_ptr<JournaledStore>> Journal::attach(AttachOptions options) {
   if (core.options.keeper != nullptr) {
     const auto state = core.options.keeper->load(options.uuid);
     if (!state) return state.error();
-    const auto judged =
-        judge(core, *state, lun != nullptr && lun->gate.load(std::memory_order_relaxed) != 0, options.name);
+    const bool has_records = lun != nullptr && lun->gate.load(std::memory_order_relaxed) != 0;
+    const auto judged = judge(core, *state, has_records, lun != nullptr && lun->recorded, options.name);
     if (!judged) return judged.error();
     verdict = *judged;
   }
@@ -191,6 +225,8 @@ Result<std::shared_ptr<JournaledStore>> Journal::attach_lun(const std::shared_pt
   Core& core = *core_;
   // Before the first journalled write can be acknowledged.
   if (core.options.keeper != nullptr) {
+    lun->recorded = true;  // an error does not say that nothing was kept
+    lun->detach_untold = false;
     const auto saved = core.options.keeper->save({options.uuid, core.uuid, core.epoch, State::dirty});
     if (!saved) return problem(EROFS, options.name, "its journal cannot be recorded: " + saved.error().message);
   }
@@ -219,7 +255,9 @@ Result<void> Journal::detach(JournaledStore& store, std::chrono::milliseconds li
   const std::lock_guard admin(core_->admin_mutex);
   Core& core = *core_;
   Lun& lun = store.lun();
-  if (lun.mode.load(std::memory_order_acquire) == Mode::direct) return {};
+  if (lun.mode.load(std::memory_order_acquire) == Mode::direct) {
+    return lun.detach_untold ? tell_detached(lun) : Result<void>();
+  }
   core.hold({&lun}, true);
   Result<void> result = leave_for_good(lun, limit);
   core.hold({&lun}, false);
@@ -231,17 +269,23 @@ Result<void> Journal::detach(JournaledStore& store, std::chrono::milliseconds li
 Result<void> Journal::leave_for_good(Lun& lun, std::chrono::milliseconds limit) {
   Core& core = *core_;
   const Draining draining({&lun});
-  if (!core.write_back->wait(limit, [&] { return written_back(lun, UINT64_MAX - 1); })) return timed_out({&lun});
+  if (!core.write_back->wait(limit, [&] { return written_back(lun); })) return timed_out({&lun});
   if (lun.mode.load(std::memory_order_acquire) == Mode::direct) return {};  // the log has failed meanwhile
   // Records that stand in the ring are in the store, but must not be replayed over what is written there from now on.
   const int error = void_records(core, lun);
   if (error != 0) return problem(error, lun.name, "its records could not be voided in the journal");
-  if (core.options.keeper != nullptr) {
-    const auto saved = core.options.keeper->save({lun.uuid, core.uuid, core.epoch, State::detached});
-    if (!saved) return saved.error();
-  }
+  // From here on neither state can bring them back: as `dirty` the ring has nothing to replay, as `detached` it is not
+  // asked. But which of them an error of save() leaves is not known, and `detached` would void what came later. So the
+  // LUN has left, whatever save() says; it is told once more by the next detach().
   core.conclude(lun, Mode::direct, 0);
-  return {};
+  return tell_detached(lun);
+}
+
+Result<void> Journal::tell_detached(Lun& lun) {
+  if (core_->options.keeper == nullptr) return {};
+  const auto saved = core_->options.keeper->save({lun.uuid, core_->uuid, core_->epoch, State::detached});
+  lun.detach_untold = !saved;
+  return saved;
 }
 
 Result<void> Journal::discard(const Uuid& uuid) {
@@ -255,22 +299,16 @@ Result<void> Journal::discard(const Uuid& uuid) {
   const int error = void_records(*core_, *lun);
   if (error != 0) return problem(error, lun->name, std::string("its records could not be voided: ") + strerror(error));
   if (core_->options.keeper == nullptr) return {};
+  lun->recorded = true;
   return core_->options.keeper->save({uuid, core_->uuid, core_->epoch, State::detached});
 }
 
 Result<void> Journal::drain(std::span<JournaledStore* const> stores, std::chrono::milliseconds limit) {
   const std::lock_guard admin(core_->admin_mutex);
   const auto luns = luns_of(stores);
-  std::vector<uint64_t> targets;
-  for (const Lun* lun : luns) targets.push_back(lun->last_sequence.load(std::memory_order_acquire));
+  const Debt debt(luns);
   const Draining draining(luns);
-  const bool done = core_->write_back->wait(limit, [&] {
-    for (size_t i = 0; i < luns.size(); ++i) {
-      if (!written_back(*luns[i], targets[i])) return false;
-    }
-    return true;
-  });
-  if (!done) return timed_out(luns);
+  if (!core_->write_back->wait(limit, [&] { return debt.settled(); })) return timed_out(luns);
   return {};
 }
 
@@ -289,9 +327,8 @@ Result<void> Journal::run_quiesced(const std::vector<Lun*>& luns, std::chrono::m
                                    const std::function<Result<void>()>& run) {
   {
     const Draining draining(luns);
-    const bool done = core_->write_back->wait(limit, [&] {
-      return std::all_of(luns.begin(), luns.end(), [](Lun* lun) { return written_back(*lun, UINT64_MAX - 1); });
-    });
+    const bool done = core_->write_back->wait(
+        limit, [&] { return std::all_of(luns.begin(), luns.end(), [](Lun* lun) { return written_back(*lun); }); });
     if (!done) return timed_out(luns);
   }
   for (Lun* lun : luns) {  // write-back has flushed the others
@@ -314,9 +351,8 @@ Result<void> Journal::close(std::chrono::milliseconds limit) {
   Result<void> result;
   {
     const Draining draining(luns);
-    const bool done = core.write_back->wait(limit, [&] {
-      return std::all_of(luns.begin(), luns.end(), [](Lun* lun) { return written_back(*lun, UINT64_MAX - 1); });
-    });
+    const bool done = core.write_back->wait(
+        limit, [&] { return std::all_of(luns.begin(), luns.end(), [](Lun* lun) { return written_back(*lun); }); });
     if (!done) result = timed_out(luns);
   }
   core.write_back->stop();

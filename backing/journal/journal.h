@@ -180,13 +180,15 @@ class Journal {
   Result<std::shared_ptr<JournaledStore>> attach(AttachOptions options);
 
   // Holds new writes, writes everything back, flushes, and tells the keeper `detached`. From then on the JournaledStore
-  // only hands requests on to its store. ETIMEDOUT: nothing changed, writes go on.
+  // only hands requests on to its store. ETIMEDOUT: nothing changed, writes go on. An error of the keeper: the LUN has
+  // left all the same (nothing is lost either way); another detach() tells the keeper again.
   Result<void> detach(JournaledStore& store, std::chrono::milliseconds limit);
 
   // Voids the records of a LUN that is not attached: they are lost. Durable when it returns.
   Result<void> discard(const Uuid& lun);
 
-  // Writes everything of these LUNs to their stores and flushes. Does not hold new writes: those may be left.
+  // Writes everything of these LUNs to their stores and flushes: each byte that was dirty at the call, as it was then
+  // or newer. Does not hold new writes: those may be left.
   Result<void> drain(std::span<JournaledStore* const> stores, std::chrono::milliseconds limit);
 
   // Holds new writes of all these LUNs from one instant on, writes everything back, flushes the stores, runs `run`,
@@ -209,6 +211,7 @@ class Journal {
   explicit Journal(std::unique_ptr<Core> core);
   Result<std::shared_ptr<JournaledStore>> attach_lun(const std::shared_ptr<Lun>& lun, AttachOptions options);
   Result<void> leave_for_good(Lun& lun, std::chrono::milliseconds limit);
+  Result<void> tell_detached(Lun& lun);
   Result<void> run_quiesced(const std::vector<Lun*>& luns, std::chrono::milliseconds limit,
                             const std::function<Result<void>()>& run);
   Result<void> mark_closed();

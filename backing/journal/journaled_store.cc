@@ -227,15 +227,24 @@ Submitted JournaledStore::flush(IoRequest& request, IoEngine& engine) {
   if (mode == Mode::direct) return inner_->submit(request, engine);
   uint64_t sequence = lun_->last_sequence.load(std::memory_order_acquire);
   if (request.length > 0 && sequence > core_.watermark.load(std::memory_order_acquire)) {
-    sequence = 0;
-    const std::lock_guard lock(lun_->mutex);
-    lun_->map.visit(request.offset, request.offset + request.length, [&](uint64_t, uint64_t, const Record& record) {
-      sequence = std::max(sequence, record.sequence);
-      return true;
-    });
+    sequence = newest_of(request.offset, request.offset + request.length, sequence);
   }
   core_.want_commit(engine);
   return core_.wait_durable(*lun_, sequence, request, engine);
+}
+
+// Only while the log is used does a record leave the map no earlier than it is durable. While the LUN leaves a failed
+// log, and where it could not, the map may be empty although the ring still counts and has older bytes: then nothing
+// less than all will do.
+uint64_t JournaledStore::newest_of(uint64_t begin, uint64_t end, uint64_t all) const {
+  const std::lock_guard lock(lun_->mutex);
+  if (lun_->mode.load(std::memory_order_relaxed) != Mode::journaled) return all;
+  uint64_t newest = 0;
+  lun_->map.visit(begin, end, [&](uint64_t, uint64_t, const Record& record) {
+    newest = std::max(newest, record.sequence);
+    return true;
+  });
+  return newest;
 }
 
 }  // namespace zvolt::backing::journal

@@ -61,6 +61,7 @@ class JournaledStore final : public BlockStore {
   uint64_t size_bytes() const override { return inner_->size_bytes(); }
   const std::string& describe() const override { return description_; }
   StoreCounters counters() const override { return inner_->counters(); }
+  uint64_t generation() const override { return inner_->generation(); }
   Result<uint64_t> refresh_size() override { return inner_->refresh_size(); }
 
   Status status() const;  // any thread
@@ -79,6 +80,7 @@ class JournaledStore final : public BlockStore {
   Submitted not_served(IoRequest& request) const;
   static void on_turn(IoRequest& request) noexcept;
   Submitted flush(IoRequest& request, IoEngine& engine);
+  uint64_t newest_of(uint64_t begin, uint64_t end, uint64_t all) const;  // sequence; `all`: of everything
   Submitted allocation(IoRequest& request, IoEngine& engine);
 
   Core& core_;

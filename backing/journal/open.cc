@@ -67,14 +67,18 @@ void take_report(Core& core, const RingEnd& end) {
   if (end.torn) core.tell(core.log->describe() + ": " + end.torn_text);
 }
 
-// Sizes that follow from the ring and the memory; `used`: bytes between tail and head.
+// Sizes that follow from the ring and the memory; `used`: bytes between tail and head. The tail moves by whole groups,
+// so the copies of all that lives in one must fit into the reserve: they take no more than their records had (tail.cc).
+// A quarter is left for zeros that newer writes have cut to pieces.
 uint64_t set_limits(Core& core, uint64_t used) {
   const uint64_t eighth = core.ring_bytes / 8;
   // Never more of the ring than memory can hold again. A ring that an earlier life with more memory has filled keeps
   // what it has, and room for copies forward.
-  const uint64_t limit = std::min(core.ring_bytes, std::max(core.options.memory_bytes, used + eighth));
+  const uint64_t limit =
+      std::min(core.ring_bytes, std::max(core.options.memory_bytes, used + eighth + uint64_t{2} * core.sector));
   core.most_record = std::min(kMostPayload, std::max<uint64_t>(limit / 16 / core.sector, 1) * core.sector);
   core.forward_reserve = std::max(limit / 8 / core.sector * core.sector, 2 * (core.most_record + core.sector));
+  core.most_group = core.forward_reserve / 4 * 3;
   return limit;
 }
 

@@ -80,6 +80,7 @@ void Pass::begin_round(uint64_t now_ns) {
   error_text_.clear();
   cursor_ = 0;
   submitted_ns_ = now_ns;
+  generation_ = store_->generation();
   bool ask = false;
   {
     const std::lock_guard lock(lun_->mutex);
@@ -155,7 +156,7 @@ void Pass::flush_done(int error) {
 
 void Pass::prove() {
   if (!lun_->made_durable) {
-    forget_written();
+    proven();
     return end_round();
   }
   state_ = State::proving;
@@ -166,7 +167,7 @@ void Pass::prove() {
   work_.done = [](IoRequest& r) noexcept {
     Pass& pass = *static_cast<Pass*>(r.context);
     if (pass.work_result_) {
-      pass.forget_written();
+      pass.proven();
     } else {
       pass.failed_round(pass.work_result_.error().code, pass.work_result_.error().message);
     }
@@ -179,12 +180,23 @@ void Pass::prove() {
   });
 }
 
+// A store that was closed and opened again since the first write may have lost what was not flushed then, whatever the
+// flush of the new descriptor says.
+void Pass::proven() {
+  if (store_->generation() == generation_) return forget_written();
+  failed_round(EIO, "reopened between its writes and their flush: they are written once more");
+  core_.tell("writing journalled data back to " + store_->describe() + ": " + error_text_);
+}
+
 // What was written is in the flushed store. Bytes that a newer record has taken meanwhile stay in the map.
 void Pass::forget_written() {
   const std::lock_guard lock(lun_->mutex);
   for (const auto& op : written_) {
     if (!op->ok) continue;
-    for (const Part& part : op->parts) lun_->map.erase(part.begin, part.end, part.record->sequence);
+    for (const Part& part : op->parts) {
+      lun_->map.erase(part.begin, part.end, part.record->sequence);
+      lun_->owed.settle(part.begin, part.end, part.record->sequence);
+    }
   }
   lun_->publish();
 }

@@ -68,6 +68,7 @@ class Pass {
   void start_flush();
   void flush_done(int error);
   void prove();
+  void proven();
   void forget_written();
   void failed_round(int error, const std::string& what);
   void end_round();
@@ -87,6 +88,7 @@ class Pass {
   uint64_t limit_sequence_ = 0;  // records up to this one may go to the store
   uint64_t old_before_ns_ = 0;   // parts of volblocks made before are due
   uint64_t cursor_ = 0;          // the map below is done in this round
+  uint64_t generation_ = 0;      // the store's, when the round began
   unsigned in_flight_ = 0;
   uint64_t submitted_ns_ = 0;  // the last time something was submitted or ended: a stall is seen by it
   std::vector<std::unique_ptr<WriteOp>> written_;

@@ -18,6 +18,15 @@ Tail Ring::tail_for(uint64_t sequence) const {
   return {it->first_sequence, it->position, it->chain};
 }
 
+uint64_t Ring::sequence_behind(uint64_t bytes) const {
+  uint64_t sequence = tail_.sequence;
+  for (const GroupSpan& group : groups_) {
+    if (sequence != tail_.sequence && group.position + group.bytes - tail_.position > bytes) break;
+    sequence = group.last_sequence + 1;
+  }
+  return sequence;
+}
+
 void Ring::release(const Tail& tail) {
   while (!groups_.empty() && groups_.front().position < tail.position) groups_.pop_front();
   tail_ = tail;

@@ -37,6 +37,8 @@ class Ring {
   // Where the tail may be when every record below `sequence` is in its store: the group that holds `sequence`, or the
   // head. `sequence` is at most one above the last that was appended.
   Tail tail_for(uint64_t sequence) const;
+  // The first sequence behind the groups at the tail that take `bytes` together; behind one group at least.
+  uint64_t sequence_behind(uint64_t bytes) const;
   void release(const Tail& tail);  // the superblock that says so is durable
 
   const Tail& tail() const { return tail_; }

@@ -23,7 +23,17 @@ class TailMover {
   bool due(uint64_t now_ns) const;
   void look(uint64_t now_ns);
   void copy_forward(IoEngine& engine);
+  void judge_room(const std::vector<std::shared_ptr<Lun>>& luns, uint64_t now_ns);
+  std::string text_of_holder(Lun& lun) const;
+  struct Stretch {
+    uint64_t begin;
+    uint64_t end;
+  };
+  static bool stuck(const Lun& lun);
+  bool copies_fit(const std::vector<std::shared_ptr<Lun>>& luns, uint64_t bytes);
+  std::vector<Stretch> stretches_of(const Lun& lun, const Record& record) const;
   bool forward_record(Lun& lun);
+  bool forward_part(Lun& lun, RecordKind kind, const Stretch& part);
   void move(IoEngine& engine);
   void start_flush();
   void written(int error);
@@ -42,6 +52,8 @@ class TailMover {
   uint64_t forward_below_ = 0;
   Lun* blocker_ = nullptr;  // whose record is the lowest; for comparison only
   uint64_t last_move_ns_ = 0;
+  uint64_t granted_before_ = 0;     // Core::room_granted at the last look
+  uint64_t hopeless_since_ns_ = 0;  // 0: somebody who waits for room may get it
 };
 
 }  // namespace zvolt::backing::journal

@@ -53,6 +53,7 @@ bool WriteBack::turn() {
   woken_.store(false, std::memory_order_seq_cst);
   const bool may_start = !stopping_.load(std::memory_order_acquire);
   const uint64_t now = core_.now();
+  if (commit_wanted_.exchange(false, std::memory_order_acq_rel)) core_.want_commit(*engine_);
   engine_->flush();
   engine_->reap(kReap);
   bool due = false;
@@ -67,9 +68,11 @@ bool WriteBack::turn() {
   engine_->flush();
   engine_->reap(kReap);
   engine_->flush();
+  // Room may have come without write-back: a read that kept the payload of an older record has ended on its shard.
+  if (core_.waiting() != 0) core_.serve_waiters();
   due = due || tail_.waiting();
-  const bool busy =
-      std::any_of(passes_.begin(), passes_.end(), [](const auto& each) { return each.second->busy(); }) || tail_.busy();
+  const bool busy = std::any_of(passes_.begin(), passes_.end(), [](const auto& each) { return each.second->busy(); }) ||
+                    tail_.busy() || core_.leads(*engine_);
   idle_.store(!busy, std::memory_order_release);
   {
     const std::lock_guard lock(core_.progress_mutex);
@@ -81,6 +84,12 @@ bool WriteBack::turn() {
 void WriteBack::wake() {
   if (!core_.options.own_thread || woken_.exchange(true, std::memory_order_seq_cst)) return;
   engine_->post([](void*) {}, nullptr);
+}
+
+// For who has an engine that may be gone before a group is durable.
+void WriteBack::commit() {
+  commit_wanted_.store(true, std::memory_order_release);
+  wake();
 }
 
 // Only who waits for it is woken: the usual commit costs write-back nothing.

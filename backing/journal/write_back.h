@@ -26,6 +26,7 @@ class WriteBack {
   bool turn();   // as Journal::turn()
 
   void wake();       // any thread: something is due
+  void commit();     // any thread: what is queued now gets committed, on write-back's engine
   void on_commit();  // any thread: the watermark has moved
   // Runs `done` until it says true: false when `limit` is over. On the caller's thread, which runs the turns when there
   // is no thread.
@@ -44,6 +45,7 @@ class WriteBack {
   TailMover tail_;
   std::atomic<bool> woken_{false};
   std::atomic<bool> tail_waits_{false};
+  std::atomic<bool> commit_wanted_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> idle_{true};
   std::thread thread_;

@@ -173,7 +173,7 @@ CrashDisk::Write CrashDisk::as_write(const IoRequest& request) const {
 }
 
 void CrashDisk::keep(const Write& write, std::vector<uint8_t>& image) {
-  if (write.offset >= image.size()) return;  // it shrank
+  if (write.offset >= image.size() || write.bytes.empty()) return;  // it shrank; a discard of no whole granule
   memcpy(image.data() + write.offset, write.bytes.data(), std::min(write.bytes.size(), image.size() - write.offset));
 }
 

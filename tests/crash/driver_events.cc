@@ -188,7 +188,6 @@ void Driver::drain(uint64_t set, milliseconds limit) {
   }
   const uint64_t asked = m_.tick();
   const Blocked blocked(m_, traffic_, between_calls_, limit.count() == 0 || rng_.one_in(2));
-  const uint64_t forwarded = m_.journal->statistics().forwarded;
   Result<void> result;
   if (m_.mutant != Mutant::drain_does_nothing) result = m_.journal->drain(stores, limit);
   if (!result) {
@@ -196,8 +195,6 @@ void Driver::drain(uint64_t set, milliseconds limit) {
     return;
   }
   ++m_.tally.drains;
-  // Copies forward get new sequences, and count as drained although they are in no store.
-  if (m_.journal->statistics().forwarded != forwarded) return;
   for (size_t i = 0; i < m_.luns.size(); ++i) {
     // One whose journal has failed meanwhile is written to past it, and not flushed by anybody but its hosts.
     if ((set >> i & 1) != 0 && is_journaled(i)) m_.judge_store(i, asked, kNever, "drained", false);
@@ -246,18 +243,16 @@ void Driver::attach_again(size_t number) {
 // On purpose: from now on the LUN is what its store holds.
 void Driver::discard_records(size_t number) {
   SimLun& lun = m_.luns[number];
+  // With an error, or with a cut in the middle, it may have happened all the same.
+  m_.model.forget(number, m_.tick());
+  m_.ordered = false;
   Result<void> result;
   {
     const Blocked blocked(m_, traffic_, between_calls_, false);
     result = m_.journal->discard(lun.uuid);
   }
-  if (!result) {
-    // It may have happened all the same: the state that says so is what could not be kept.
-    m_.model.forget(number, m_.tick());
-    return;
-  }
+  if (!result) return;
   ++m_.tally.discards;
-  m_.ordered = false;
   lun.disk->sync_all();
   const auto& image = lun.disk->durable();
   for (uint64_t i = 0; i < m_.model.sectors(number); ++i) {

@@ -27,7 +27,7 @@ std::string kind_name(IoKind kind) {
 
 std::string tell(const Op& op) {
   return kind_name(op.request.kind) + " of lun " + std::to_string(op.lun) + " sectors " + std::to_string(op.first) +
-         "+" + std::to_string(op.count) + (op.request.fua ? " fua" : "") + " issued " + std::to_string(op.issued);
+         "+" + std::to_string(op.count) + (op.fua ? " fua" : "") + " issued " + std::to_string(op.issued);
 }
 
 }  // namespace
@@ -255,7 +255,7 @@ void Machine::prepare(Op& op, bool fua) {
     request.iov_count = half == 0 ? 1 : 2;
   }
   if (!changes(request.kind)) return;
-  request.fua = fua;
+  request.fua = op.fua = fua;
   if (request.kind == IoKind::discard) {
     const uint64_t unit = plan.granule / kSectorBytes;
     const uint64_t begin = (op.first + unit - 1) / unit * unit;
@@ -292,8 +292,8 @@ void Machine::answered(Op& op) {
     power.fail("done while its LUN was held: " + tell(op));
   }
   if (op.has_version) {
-    model.answered(op.lun, op.first, op.count, op.version, ok, request.fua, time_);
-    if (ok && request.fua) model.prune(op.lun, op.first, op.count, oldest_read());
+    model.answered(op.lun, op.first, op.count, op.version, ok, op.fua, time_);
+    if (ok && op.fua) model.prune(op.lun, op.first, op.count, oldest_read());
   } else if (request.kind == IoKind::flush && ok) {
     ++tally.flushes;
     const bool all = request.length == 0 || lun.served == lun.disk;
@@ -328,7 +328,10 @@ bool Machine::explained(const Op& op) const {
   if (lun.faulted || lun.resized) return true;
   if (error == ENOMEDIUM && plan.has(kLateStores)) return true;  // not admitted yet
   if (op.request.kind == IoKind::read) return false;
-  if (error == EAGAIN && (slow || plan.most_waiters < 100)) return true;
+  // The ring may be full of what a LUN holds whose store is not there, or fails.
+  const bool held_up = std::any_of(luns.begin(), luns.end(),
+                                   [](const SimLun& each) { return each.faulted || each.journaled == nullptr; });
+  if (error == EAGAIN && (slow || plan.most_waiters < 100 || held_up)) return true;
   return log_faulted || keeper_faulted;
 }
 

@@ -37,6 +37,7 @@ struct Op {
   uint64_t first = 0;  // sectors that it changes, or reads
   uint64_t count = 0;
   Model::Index version = 0;
+  bool fua = false;  // as it was asked for, whatever became of the request
   bool has_version = false;
   bool answered = false;
   bool checks = false;  // reads all after a restart: its reader judges

@@ -139,14 +139,16 @@ std::string Model::tell(const Sector& sector) const {
 void Model::settle(size_t lun, uint64_t number, const uint8_t* data, uint64_t now, uint32_t life) {
   const Content seen = content(data, lun, number);
   Sector& sector = luns_[lun][number];
+  const Entry* settled = nullptr;
   for (const Entry& entry : sector) {
     const Version& v = versions_[entry.version];
     if (v.any || !matches(entry, seen) || overtaken(sector, entry, now, life)) continue;
-    // What this life wrote may still be lost.
-    if (entry.durable || v.life != life) sector = {{entry.version, true}};
-    return;
+    // What this life wrote may still be lost; several versions look alike when they are zeros.
+    if (!entry.durable && v.life == life) return;
+    if (settled == nullptr) settled = &entry;
   }
-  reset(lun, number, data, now);
+  if (settled == nullptr) return reset(lun, number, data, now);
+  sector = {{settled->version, true}};
 }
 
 bool Model::changed_since(size_t lun, uint64_t number, uint64_t time) const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
 
 #include "backing/io_engine.h"
 
@@ -82,9 +83,10 @@ class MutantStore final : public BlockStore {
     if (mutant_ == Mutant::loses_a_write && rng_.one_in(20)) return Submitted::done;
     if (mutant_ == Mutant::writes_half && rng_.one_in(20) && request.length > 512) {
       request.length = request.length / 1024 * 512;
-      parts_ = {request.iov[0].iov_base, std::min<size_t>(request.iov[0].iov_len, request.length)};
-      request.length = parts_.iov_len;
-      request.iov = &parts_;
+      const size_t half = std::min<size_t>(request.iov[0].iov_len, request.length);
+      parts_.push_back({request.iov[0].iov_base, half});  // the request may wait: it keeps its own
+      request.length = half;
+      request.iov = &parts_.back();
       request.iov_count = 1;
     }
     if (mutant_ == Mutant::mixes_a_sector && rng_.one_in(20)) {
@@ -131,7 +133,7 @@ class MutantStore final : public BlockStore {
   std::shared_ptr<BlockStore> store_;
   std::shared_ptr<BlockStore> inner_;
   Rng& rng_;
-  iovec parts_{};
+  std::deque<iovec> parts_;
   std::vector<std::unique_ptr<Late>> late_;
   std::vector<std::unique_ptr<Late>> sent_;
 };

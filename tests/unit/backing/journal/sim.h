@@ -101,6 +101,7 @@ class SimStore final : public BlockStore {
   }
   const Geometry& geometry() const override { return geometry_; }
   uint64_t size_bytes() const override { return now_.size(); }
+  uint64_t generation() const override { return generation_; }
   const std::string& describe() const override { return description_; }
 
   // Before a request takes effect: an errno for it, 0 for none.
@@ -135,6 +136,12 @@ class SimStore final : public BlockStore {
     held_.clear();
     now_ = durable_;
     stalled = false;
+  }
+  // The device goes and comes back, as another one that has only what was flushed.
+  void reopen() {
+    ++generation_;
+    volatile_.clear();
+    now_ = durable_;
   }
   // All that was written is kept, as after kill -9.
   void kill() {
@@ -209,6 +216,9 @@ class SimStore final : public BlockStore {
     if (volatile_.empty()) return;
     const Write& write = volatile_.back();
     memcpy(now_.data() + write.offset, write.bytes.data(), write.bytes.size());
+    if (!request.fua) return;
+    durable_ = now_;  // more than FUA asks for: as a flush, which is how stores do it
+    volatile_.clear();
   }
 
   void note(const IoRequest& request) {
@@ -235,6 +245,7 @@ class SimStore final : public BlockStore {
   std::vector<IoRequest*> on_way_;
   std::vector<IoRequest*> held_;
   Geometry geometry_;
+  uint64_t generation_ = 1;
   std::string description_ = "simulated store";
 };
 
@@ -252,12 +263,14 @@ class MemoryKeeper final : public StateKeeper {
     entries.push_back(entry);
     history.push_back(entry);
     if (on_save) on_save(entry);
+    if (keeps_but_fails) return Error{EIO, "the state may have been kept"};
     return {};
   }
   std::vector<Entry> entries;
   std::vector<Entry> history;
   std::function<void(const Entry&)> on_save;
   bool broken = false;
+  bool keeps_but_fails = false;  // save() says an error, and it was kept all the same
 };
 
 // A request with its memory.
