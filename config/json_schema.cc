@@ -21,12 +21,13 @@ struct Named {
   const Schema* schema;
   const char* name;
 };
-constexpr Named kNames[] = {{&kTopSchema, "main"},      {&kIncludedSchema, "included"},
-                            {&kListenSchema, "listen"}, {&kAdminSchema, "admin"},
-                            {&kLogSchema, "log"},       {&kDefaultsSchema, "defaults"},
-                            {&kVolumeSchema, "volume"}, {&kProvisionSchema, "provision"},
-                            {&kLimitSchema, "limit"},   {&kFaultSchema, "fault"},
-                            {&kTargetSchema, "target"}, {&kLunSchema, "lun"}};
+constexpr Named kNames[] = {{&kTopSchema, "main"},        {&kIncludedSchema, "included"},
+                            {&kListenSchema, "listen"},   {&kAdminSchema, "admin"},
+                            {&kLogSchema, "log"},         {&kDefaultsSchema, "defaults"},
+                            {&kJournalSchema, "journal"}, {&kJournalProvisionSchema, "journal_provision"},
+                            {&kVolumeSchema, "volume"},   {&kProvisionSchema, "provision"},
+                            {&kLimitSchema, "limit"},     {&kFaultSchema, "fault"},
+                            {&kTargetSchema, "target"},   {&kLunSchema, "lun"}};
 
 json reference(const Schema& schema) {
   for (const Named& named : kNames)

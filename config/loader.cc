@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "config/include.h"
+#include "config/journal_reader.h"
 #include "config/reader.h"
 #include "config/syntax.h"
 #include "config/target_reader.h"
@@ -41,6 +42,7 @@ class Loader {
     if (const Node* node = map.value("admin")) read_admin(*node);
     if (const Node* node = map.value("log")) read_log(*node);
     if (const Node* node = map.value("listen")) read_listen(*node);
+    if (const Node* node = map.value("journals")) read_journals(context_, *node, config_);
     // What is included is as if it stood at the end of `volumes` and of `targets`.
     Includes includes(context_, config_.files);
     if (const Node* node = map.value("include")) includes.read(*node);

@@ -13,4 +13,10 @@ const Volume* Config::volume(const std::string& name) const {
   return nullptr;
 }
 
+const Journal* Config::journal(const std::string& name) const {
+  for (const Journal& j : journals)
+    if (j.name == name) return &j;
+  return nullptr;
+}
+
 }  // namespace zvolt::config

@@ -76,6 +76,23 @@ struct Limit {
 // slow import after a power cut, and it must end, so that a cluster fails over to a path that still has the disk.
 inline constexpr unsigned kDefaultNotReadySeconds = 300;
 
+// What becomes of a journal's volumes while it cannot be used.
+enum class OnJournalFailure { write_through, read_only };
+
+// A log device in front of the stores of volumes that name it.
+struct Journal {
+  std::string name;
+  std::string path;             // device, partition or file, absolute
+  uint64_t provision_size = 0;  // bytes; a missing file is made with this size. 0: it must be there
+  uint64_t memory = uint64_t{256} << 20;
+  unsigned max_dirty_ms = 2000;
+  OnJournalFailure on_failure = OnJournalFailure::write_through;
+  unsigned lun_quota = 50;  // percent of log and memory that one volume may hold
+  std::vector<FaultRule> faults;
+  Location where;       // its name
+  Location path_where;  // value
+};
+
 struct Volume {
   std::string name;
   StoreKind kind = StoreKind::file;
@@ -87,13 +104,14 @@ struct Volume {
   uint32_t block_size = 512;
   uint32_t physical_block_size = 0;  // 0 auto; volblocksize is UINT32_MAX
   Sync sync = Sync::standard;
+  std::string journal;  // key into Config::journals, empty: none
   bool read_only = false;
   bool force = false;               // open although the device is in use (still waits for an old process's requests)
   std::optional<std::string> uuid;  // canonical text form
   std::vector<FaultRule> faults;
-  bool in_line = false;             // described in a target's LUN list
-  Location where;                   // its name
-  Location path_where, uuid_where;  // values, when given
+  bool in_line = false;                            // described in a target's LUN list
+  Location where;                                  // its name
+  Location path_where, uuid_where, journal_where;  // values, when given
 };
 
 struct Lun {
@@ -126,10 +144,12 @@ struct Config {
   std::string admin_socket = "/run/zvolt/admin.sock";
   std::string log_level = "info";
   bool log_json = false;
+  std::vector<Journal> journals;
   std::vector<Volume> volumes;
   std::vector<Target> targets;
 
   const Volume* volume(const std::string& name) const;
+  const Journal* journal(const std::string& name) const;
 };
 
 }  // namespace zvolt::config

@@ -17,6 +17,7 @@ struct KindInfo {
 constexpr KindInfo kKinds[] = {
     {Step::Kind::refuse, "refuse", 0},
     {Step::Kind::shrink_refused, "shrink_refused", 0},
+    {Step::Kind::open_journal, "open_journal", 1},
     {Step::Kind::create_store, "create_store", 1},
     {Step::Kind::open, "open", 2},
     {Step::Kind::rename_volume, "rename_volume", 3},
@@ -35,6 +36,7 @@ constexpr KindInfo kKinds[] = {
     {Step::Kind::remove_portal, "remove_portal", 16},
     {Step::Kind::shrink, "shrink", 17},
     {Step::Kind::close, "close", 18},
+    {Step::Kind::close_journal, "close_journal", 18},
     {Step::Kind::restart, "restart", 19},
     {Step::Kind::note, "note", 20},
 };
@@ -177,6 +179,7 @@ Plan make_plan(const Config& running, const Config& wanted, const Facts& facts) 
   Plan plan;
   volume_steps(in, plan.steps);
   target_steps(in, plan.steps);
+  journal_steps(in, plan.steps);
   daemon_steps(in, plan.steps);
   std::stable_sort(plan.steps.begin(), plan.steps.end(),
                    [](const Step& a, const Step& b) { return info(a.kind).rank < info(b.kind).rank; });
@@ -193,6 +196,8 @@ Config after_apply(const Config& running, const Config& wanted) {
   out.memory = running.memory;
   out.admin_socket = running.admin_socket;
   out.log_json = running.log_json;
+  for (Journal& journal : out.journals)
+    if (const Journal* old = running.journal(journal.name)) journal = *old;
   for (Volume& volume : out.volumes) {
     const VolumePair* pair = in.of_now(volume.name);
     if (pair == nullptr || pair->old == nullptr || pair->other_store) continue;

@@ -59,6 +59,7 @@ std::string store_key(const Volume& volume);
 
 struct Step {
   enum class Kind : uint8_t {
+    open_journal,    // subject: "journal NAME". Its log is opened (and formatted when it is empty)
     create_store,    // subject: volume. Make the zvol or file of `wanted`; its size is `size`
     open,            // volume. Open the store (or wait for it) and make its unit
     rename_volume,   // volume (new name), `from`: the running name. Same store, same unit, same identity
@@ -77,6 +78,7 @@ struct Step {
     remove_portal,   // "address:port"
     shrink,          // volume; destructive
     shrink_refused,  // volume: an edit to a smaller size without allow_shrink
+    close_journal,   // "journal NAME": its log is written back, closed and kept
     close,           // volume (running name). The store itself is kept
     refuse,          // an edit that cannot be made now; the text says what to do instead
     restart,         // an edit that counts at the next start of the daemon; `what`

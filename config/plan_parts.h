@@ -55,7 +55,10 @@ class PlanInput {
 std::string lun_subject(const std::string& target, uint16_t lun);
 
 void volume_steps(const PlanInput& in, std::vector<Step>& steps);
-void target_steps(const PlanInput& in, std::vector<Step>& steps);  // targets, LUN maps
+void target_steps(const PlanInput& in, std::vector<Step>& steps);   // targets, LUN maps
+void journal_steps(const PlanInput& in, std::vector<Step>& steps);  // log devices
+// What becomes of a kept volume whose `journal` was edited.
+void journal_of_kept(const PlanInput& in, const Volume& old, const Volume& now, std::vector<Step>& steps);
 void daemon_steps(const PlanInput& in, std::vector<Step>& steps);  // portals, what only a start reads
 
 }  // namespace zvolt::config

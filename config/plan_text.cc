@@ -13,6 +13,7 @@ using Kind = Step::Kind;
 char sign(const Step& step) {
   if (step.refused() || step.destructive) return '!';
   switch (step.kind) {
+    case Kind::open_journal:
     case Kind::create_store:
     case Kind::open:
     case Kind::add_portal:
@@ -22,6 +23,7 @@ char sign(const Step& step) {
     case Kind::unmap_lun:
     case Kind::remove_target:
     case Kind::remove_portal:
+    case Kind::close_journal:
     case Kind::close:
       return '-';
     case Kind::restart:

@@ -102,6 +102,7 @@ class VolumeSteps {
                      lost ? store_text(old) + " is given back and its contents are lost"
                           : store_text(old) + " is closed" + (in_memory(old) ? "" : " and kept as it is"));
     step.destructive = lost;
+    if (!old.journal.empty()) step.text += "; what journal " + old.journal + " holds for it is written to it first";
   }
 
   // A volume that no unit serves yet.
@@ -159,6 +160,7 @@ class VolumeSteps {
     }
     path(old, now);
     remake(old, now);
+    journal_of_kept(in_, old, now, steps_);
     live_changes(old, now);
     provision(old, now);
   }

@@ -14,11 +14,11 @@ constexpr uint64_t kMinBandwidth = kMiB;           // bytes/s: a command of 1 Mi
 constexpr uint64_t kMinIops = 10;                  // fewer, and a queue of 32 commands outlasts the hosts' time limits
 constexpr uint64_t kMaxStore = uint64_t{1} << 62;  // bytes; offsets stay far from the sign bit of off_t
 
-constexpr Key kJournalsKey = {
-    .name = "journals",
-    .type = Type::unknown,
-    .doc = "Log devices.",
-    .unsupported = "synchronous writes go to the store itself; the journal comes in a later version"};
+constexpr Key kJournalsKey = {.name = "journals",
+                              .type = Type::map,
+                              .doc = "Log devices by name; volumes refer to them with 'journal'.",
+                              .table = &kJournalSchema,
+                              .items = Items::maps};
 constexpr Key kVolumesKey = {.name = "volumes",
                              .type = Type::map,
                              .doc = "Stores by name; targets refer to them.",
@@ -66,7 +66,7 @@ constexpr Key kTop[] = {
     kIncludeKey,
 };
 
-constexpr Key kIncluded[] = {kJournalsKey, kVolumesKey, kTargetsKey, kIncludeKey};
+constexpr Key kIncluded[] = {kVolumesKey, kTargetsKey, kIncludeKey};
 
 constexpr Key kListen[] = {
     {.name = "address",
@@ -90,6 +90,53 @@ constexpr Key kLog[] = {
      .doc = "Least severe level that is logged. Default info.",
      .words = "trace|debug|info|warning|error"},
     {.name = "json", .type = Type::boolean, .doc = "One JSON object per line instead of text. Default false."},
+};
+
+constexpr uint64_t kLeastJournal = 8 * kMiB;  // bytes; less is full before the first volblocks are written back
+
+constexpr Key kJournal[] = {
+    {.name = "path",
+     .type = Type::text,
+     .doc = "Device, partition or file that holds the log; an absolute path, best below /dev/disk/by-id.",
+     .required = true},
+    {.name = "provision",
+     .type = Type::map,
+     .doc = "Make the file when it is missing.",
+     .table = &kJournalProvisionSchema},
+    {.name = "memory",
+     .type = Type::size,
+     .doc = "Memory for data that is in the log and not in its store yet; also how much of the log is used at most. "
+            "Default 256MiB.",
+     .min = kLeastJournal,
+     .max = uint64_t{1} << 40},
+    {.name = "max_dirty_age",
+     .type = Type::duration,
+     .doc = "How long data stays out of its store at most, while that takes it. Default 2s.",
+     .min = 10,
+     .max = 600 * kSecond},
+    {.name = "on_failure",
+     .type = Type::word,
+     .doc = "While the log cannot be used, its volumes write to their stores, or refuse writes. Default write_through.",
+     .words = "write_through|read_only"},
+    {.name = "lun_quota",
+     .type = Type::number,
+     .doc = "Percent of log and memory that one volume may hold while others want some. Default 50.",
+     .min = 5,
+     .max = 100},
+    {.name = "faults",
+     .type = Type::list,
+     .doc = "Test stores: what goes wrong with the log, and when.",
+     .table = &kFaultSchema,
+     .items = Items::maps},
+};
+
+constexpr Key kJournalProvision[] = {
+    {.name = "size",
+     .type = Type::size,
+     .doc = "Size of the file.",
+     .min = kLeastJournal,
+     .max = uint64_t{1} << 44,
+     .required = true},
 };
 
 constexpr const char* kBlockSizeDoc = "Block size that hosts see. Default 512.";
@@ -140,9 +187,8 @@ constexpr Key kVolume[] = {
      .table = &kFaultSchema,
      .items = Items::maps},
     {.name = "journal",
-     .type = Type::unknown,
-     .doc = "Log device of this volume.",
-     .unsupported = "synchronous writes go to the store itself; the journal comes in a later version"},
+     .type = Type::text,
+     .doc = "Name of an entry of 'journals': writes go to that log first, and are acknowledged when they are there."},
     {.name = "limit",
      .type = Type::map,
      .doc = "Limits of this volume over all hosts, enforced by delay.",
@@ -291,6 +337,8 @@ const Schema kListenSchema{"a listen address", kListen};
 const Schema kAdminSchema{"'admin'", kAdmin};
 const Schema kLogSchema{"'log'", kLog};
 const Schema kDefaultsSchema{"'defaults'", kDefaults};
+const Schema kJournalSchema{"a journal", kJournal};
+const Schema kJournalProvisionSchema{"'provision' of a journal", kJournalProvision};
 const Schema kVolumeSchema{"a volume", kVolume, nullptr, nullptr, "zvol|device|file|memory|null"};
 const Schema kProvisionSchema{"'provision'", kProvision};
 const Schema kLimitSchema{"'limit'", kLimit};

@@ -54,7 +54,8 @@ struct Schema {
 };
 
 extern const Schema kTopSchema, kIncludedSchema, kListenSchema, kAdminSchema, kLogSchema, kDefaultsSchema,
-    kVolumeSchema, kProvisionSchema, kLimitSchema, kFaultSchema, kTargetSchema, kLunSchema;
+    kJournalSchema, kJournalProvisionSchema, kVolumeSchema, kProvisionSchema, kLimitSchema, kFaultSchema, kTargetSchema,
+    kLunSchema;
 
 const Key* find_key(const Schema& schema, const char* name);
 

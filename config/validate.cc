@@ -59,6 +59,42 @@ void check_volumes(const Config& config, Context& context) {
   }
 }
 
+// A log device has one journal, and is nobody's disk: either would overwrite the other.
+void check_journals(const Config& config, Context& context) {
+  Unique paths(context, "journal path");
+  std::map<std::string, const Volume*> stores;
+  for (const Volume& volume : config.volumes)
+    if (!volume.path.empty()) stores.emplace(store_key(volume), &volume);
+  for (const Journal& journal : config.journals) {
+    if (journal.path.empty()) continue;
+    paths.add(journal.path, journal.path_where);
+    const auto store = stores.find(journal.path);
+    if (store != stores.end())
+      context.error(journal.path_where, "'" + journal.path + "' is the store of volume '" + store->second->name +
+                                            "' (" + place_text(store->second->path_where, journal.path_where) +
+                                            "): a journal needs a device or file of its own");
+  }
+}
+
+void check_journal_references(const Config& config, Context& context) {
+  std::vector<std::string_view> names;
+  std::set<std::string> used;
+  for (const Journal& journal : config.journals) names.push_back(journal.name);
+  for (const Volume& volume : config.volumes) {
+    if (volume.journal.empty()) continue;
+    used.insert(volume.journal);
+    if (config.journal(volume.journal) != nullptr) continue;
+    const std::string near = nearest(volume.journal, names);
+    context.error(volume.journal_where,
+                  "there is no journal '" + volume.journal + "'" +
+                      (near.empty() ? "" : ", did you mean '" + near + "'?") +
+                      (config.journals.empty() ? "; describe it under 'journals' of the main file" : ""));
+  }
+  for (const Journal& journal : config.journals)
+    if (!used.contains(journal.name))
+      context.warn(journal.where, "journal '" + journal.name + "' is not used by any volume");
+}
+
 // Names of volumes, and how many references to nothing are still looked up for a near miss (that is quadratic).
 struct References {
   std::set<std::string_view> names;
@@ -135,6 +171,10 @@ void warn_durability(const Config& config, Context& context) {
     if (volume.sync == Sync::disabled)
       context.warn(volume.where,
                    "volume '" + volume.name + "': sync: disabled loses acknowledged writes at a power cut");
+    if (!volume.journal.empty() && volume.kind == StoreKind::zvol)
+      context.warn(volume.where, "volume '" + volume.name +
+                                     "' has a journal: 'zfs snapshot' alone misses what that holds, and takes the rest "
+                                     "out of order; use 'zvoltctl snapshot' or 'zvoltctl freeze'");
     if (volume.kind == StoreKind::null)
       context.warn(volume.where, "volume '" + volume.name + "': a null store keeps nothing that is written");
     if (volume.force)
@@ -148,6 +188,8 @@ void warn_durability(const Config& config, Context& context) {
 void validate(const Config& config, Context& context) {
   check_listen(config, context);
   check_volumes(config, context);
+  check_journals(config, context);
+  check_journal_references(config, context);
   check_targets(config, context);
   warn_unused(config, context);
   warn_durability(config, context);

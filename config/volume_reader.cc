@@ -129,15 +129,19 @@ FaultRule read_fault(Context& context, const Node& node) {
   return rule;
 }
 
-void read_faults(Context& context, const MapReader& map, Volume& volume) {
-  if (!map.has("faults")) return;
-  if (!context.options().test_stores) {
-    context.error(map.key_node("faults"), "'faults' makes a test store, which needs zvoltd --test-stores");
-    return;
-  }
-  const Node* list = map.value("faults");
-  if (list == nullptr) return;
-  for (const Node* item : list->items) volume.faults.push_back(read_fault(context, *item));
+void read_journal(Context& context, const MapReader& map, Volume& volume) {
+  const Node* node = map.value("journal");
+  if (node == nullptr) return;
+  volume.journal = node->text;
+  volume.journal_where = context.at(*node);
+  const bool in_memory = volume.kind == StoreKind::memory || volume.kind == StoreKind::null;
+  if (in_memory && !context.options().test_stores)
+    context.error(map.key_node("journal"), "'journal' beside a store in memory: there is nothing to keep");
+  if (volume.read_only)
+    context.error(map.key_node("journal"), "'journal' beside 'read_only: true': nothing is written");
+  if (volume.sync == Sync::disabled)
+    context.error(map.key_node("journal"),
+                  "'journal' beside 'sync: disabled': a journal is for writes that must not be lost");
 }
 
 }  // namespace
@@ -149,6 +153,19 @@ VolumeDefaults read_defaults(Context& context, const Node& node) {
   out.physical_block_size = physical_block_size(map).value_or(out.physical_block_size);
   out.sync = sync_mode(map).value_or(out.sync);
   if (const auto ms = map.number("wait_for_device")) out.not_ready_seconds = whole_seconds(*ms);
+  return out;
+}
+
+std::vector<FaultRule> read_faults(Context& context, const MapReader& map) {
+  std::vector<FaultRule> out;
+  if (!map.has("faults")) return out;
+  if (!context.options().test_stores) {
+    context.error(map.key_node("faults"), "'faults' makes a test store, which needs zvoltd --test-stores");
+    return out;
+  }
+  const Node* list = map.value("faults");
+  if (list == nullptr) return out;
+  for (const Node* item : list->items) out.push_back(read_fault(context, *item));
   return out;
 }
 
@@ -214,7 +231,8 @@ Volume read_volume(Context& context, const MapReader& map, const VolumeDefaults&
   read_limit(context, map, volume);
   read_wait(context, map, volume);
   read_uuid(context, map, series, volume);
-  read_faults(context, map, volume);
+  read_journal(context, map, volume);
+  volume.faults = read_faults(context, map);
   return volume;
 }
 

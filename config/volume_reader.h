@@ -38,6 +38,9 @@ Volume expand_volume(const Volume& pattern, uint64_t number);
 // Reports what is wrong with a name, or in a series with a pattern of names. True when it is good.
 bool check_name(Context& context, const Node& node, const std::string& name, const Series& series);
 
+// The rules of a `faults:` list, of a volume or a journal: with test stores only.
+std::vector<FaultRule> read_faults(Context& context, const MapReader& map);
+
 // True when the map describes a store (whatever it is worth).
 bool describes_store(const MapReader& map);
 

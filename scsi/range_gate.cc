@@ -58,6 +58,13 @@ void RangeGate::release(uint64_t offset, uint64_t length) {
   }
 }
 
+size_t RangeGate::kept() const {
+  std::scoped_lock lock(mutex_);
+  size_t n = 0;
+  for (const Task* task = first_kept_; task != nullptr; task = task->next_waiting) ++n;
+  return n;
+}
+
 bool RangeGate::withdraw(Task& task) {
   std::scoped_lock lock(mutex_);
   Task* before = nullptr;

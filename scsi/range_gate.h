@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -20,6 +21,9 @@ class RangeGate {
   void hold(uint64_t offset, uint64_t length);
   void release(uint64_t offset, uint64_t length);
 
+  // Commands that are kept now.
+  size_t kept() const;
+
   // When the range overlaps a hold: keeps the task until it does not any more, and returns true. The task then starts
   // again from its handler (resume_held_task, scsi/it_nexus.cc).
   bool keep_if_held(Task& task, uint64_t offset, uint64_t length);
@@ -34,7 +38,7 @@ class RangeGate {
   bool overlaps_hold(uint64_t offset, uint64_t length) const;
 
   std::atomic<uint32_t> holds_count_{0};
-  std::mutex mutex_;            // guards what follows
+  mutable std::mutex mutex_;    // guards what follows
   std::vector<Range> holds_;    // bounded by the requests in flight of sessions that are gone
   Task* first_kept_ = nullptr;  // in order of arrival
   Task* last_kept_ = nullptr;

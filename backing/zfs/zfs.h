@@ -28,6 +28,9 @@ namespace zvolt::backing {
 // The user property that carries a volume's UUID with the dataset.
 inline constexpr char kUuidProperty[] = "org.zvolt:uuid";
 
+// The one that says in which journal its newest data is (target/daemon/journal_keeper.h).
+inline constexpr char kJournalProperty[] = "org.zvolt:journal";
+
 struct ZvolProperties {
   std::string name;
   // Not empty: the dataset is there but cannot serve as a volume (a file system, a snapshot, a value that cannot be
@@ -51,6 +54,7 @@ struct ZvolProperties {
   // kUuidProperty, "" none. Only when set on (or received by) this dataset: an inherited one would give all children
   // of a file system the same identity. Printable ASCII; not checked to be a UUID.
   std::string uuid;
+  std::string journal;  // kJournalProperty, under the same rule
 };
 
 struct ZfsOptions {

@@ -64,6 +64,11 @@ bool read_uuid(std::string_view value, std::string_view source, ZvolProperties& 
   return true;
 }
 
+bool read_journal(std::string_view value, std::string_view source, ZvolProperties& properties) {
+  if (source == "local" || source == "received") properties.journal = word(value);
+  return true;
+}
+
 struct Known {
   std::string_view property;
   Reader read;
@@ -88,6 +93,7 @@ constexpr Known kKnown[] = {
     {"type", read_type},
     {"keystatus", read_key},
     {kUuidProperty, read_uuid},
+    {kJournalProperty, read_journal},
 };
 
 const Known* known(std::string_view property) {
@@ -111,8 +117,12 @@ void blame(ZvolProperties& properties, const std::string& problem) {
   if (properties.problem.empty()) properties.problem = problem;
 }
 
-// Reads the lines of one answer. A tab or newline inside a value can only be in the user property, which is the last of
-// a dataset: what follows it up to the next `name` row belongs to that value.
+bool is_user_property(std::string_view property) {
+  return property == kUuidProperty || property == kJournalProperty;
+}
+
+// Reads the lines of one answer. A tab or newline inside a value can only be in a user property, and those are the last
+// of a dataset: what follows it up to the next `name` row is not believed.
 class Parser {
  public:
   bool line(std::string_view text) {
@@ -124,7 +134,8 @@ class Parser {
     if (row && fields[0] == all_.back().name) return value(fields);
     if (!at_user_property(fields)) return false;
     broken_ = true;
-    blame(all_.back(), std::string("the value of its property ") + kUuidProperty + " has a tab or line feed in it");
+    blame(all_.back(), std::string("the value of its property ") + kUuidProperty + " or " + kJournalProperty +
+                           " has a tab or line feed in it");
     return true;
   }
 
@@ -145,7 +156,7 @@ class Parser {
   bool value(const std::vector<std::string_view>& fields) {
     const Known* entry = known(fields[1]);
     if (entry == nullptr) return true;
-    user_seen_ = fields[1] == kUuidProperty;
+    user_seen_ = is_user_property(fields[1]);
     if (fields[1] == "type") typed_.insert(all_.back().name);
     if (!entry->read(fields[2], fields[3], all_.back())) {
       blame(all_.back(), "property " + std::string(entry->property) + " has the value '" + printable(fields[2], 64) +
@@ -155,7 +166,7 @@ class Parser {
   }
 
   bool at_user_property(const std::vector<std::string_view>& fields) const {
-    return user_seen_ || (fields.size() >= 2 && fields[0] == all_.back().name && fields[1] == kUuidProperty);
+    return user_seen_ || (fields.size() >= 2 && fields[0] == all_.back().name && is_user_property(fields[1]));
   }
 
   // A volume without size, block size or GUID is none that could be served.

@@ -19,6 +19,8 @@ struct Answer {
   unsigned status = 200;
   nlohmann::json body;
 };
+Answer volume_answer(const VolumeReport& report);
+std::string value_of(const Query& query, const std::string& key);  // empty when it is not there
 Answer refuse(unsigned status, const std::string& why);
 
 // Orders; each may block. See README.md for what they take and answer.
@@ -27,5 +29,11 @@ Answer apply_order(Control& control, const Query& query);
 Answer offline_order(Control& control, const Query& query);
 Answer online_order(Control& control, const Query& query);
 Answer resize_order(Control& control, const Query& query);
+Answer flush_order(Control& control, const Query& query);
+Answer discard_order(Control& control, const Query& query);
+// admin_freeze.cc
+Answer freeze_order(Control& control, const Query& query);
+Answer thaw_order(Control& control, const Query& query);
+void end_freezes();  // the daemon ends: writes go on, and no freeze uses the Control any more
 
 }  // namespace zvolt::daemon

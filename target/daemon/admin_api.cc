@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "target/daemon/admin_answer.h"
+#include "target/daemon/journal_status.h"
 
 namespace zvolt::daemon {
 namespace {
@@ -19,6 +20,7 @@ using nlohmann::json;
 struct View {
   const Composition& composition;
   const iscsi::Server& server;
+  const Journals& journals;
   std::chrono::system_clock::time_point started;
 };
 
@@ -79,11 +81,19 @@ json targets_json(const View& view) {
 
 json warnings_of(const View& view) {
   json out = json::array();
+  for (const JournalView& journal : view.journals.views()) {
+    const std::string problem = journal.open ? journal.open->journal->failure() : journal.problem;
+    if (!problem.empty()) out.push_back("journal " + journal.config.name + ": " + problem);
+    if (journal.open && journal.open->journal->replayed().torn)
+      out.push_back("journal " + journal.config.name + ": " + journal.open->journal->replayed().torn_text);
+  }
   for (const OpenVolume& volume : view.composition.volumes) {
     const std::string name = "volume " + volume.config.name + ": ";
     const auto health = volume.health->view();
     if (!health.reason.empty()) out.push_back(name + "not served: " + health.reason);
     for (const std::string& note : health.notes) out.push_back(name + note);
+    if (!volume.config.journal.empty() && volume.config.kind == config::StoreKind::zvol)
+      out.push_back(name + "has a journal: 'zfs snapshot' alone is not crash-consistent; use 'zvoltctl snapshot'");
     if (volume.config.sync == config::Sync::disabled)
       out.push_back(name + "sync: disabled loses acknowledged writes at a power cut");
   }
@@ -139,6 +149,7 @@ json lun_json(const OpenVolume& volume) {
               {"sync", sync_name(c.sync)},
               {"read_only", late ? c.read_only : volume.unit->read_only()},
               {"uuid", volume.uuid ? json(uuid_text(*volume.uuid)) : json()},
+              {"journal", journal_of_volume_json(volume)},
               {"limit", {{"iops", c.limit.iops}, {"bandwidth", c.limit.bandwidth}, {"burst_ms", c.limit.burst_ms}}}};
   out.update(presence_json(volume));
   return out;
@@ -158,6 +169,10 @@ Answer luns(const View& view, const Query&) {
     out.back()["mappings"] = mappings[volume.config.name];
   }
   return {200, std::move(out)};
+}
+
+Answer journals(const View& view, const Query&) {
+  return {200, journals_json(view.journals, view.composition.volumes)};
 }
 
 Answer sessions(const View& view, const Query&) {
@@ -239,6 +254,7 @@ struct Route {
 };
 constexpr Route kRoutes[] = {{"GET", "/api/status", status},
                              {"GET", "/api/luns", luns},
+                             {"GET", "/api/journals", journals},
                              {"GET", "/api/sessions", sessions},
                              {"GET", "/api/stats", lun_statistics},
                              {"GET", "/api/faults", fault_state},
@@ -247,7 +263,11 @@ constexpr Route kRoutes[] = {{"GET", "/api/status", status},
                              {"POST", "/api/apply", nullptr, apply_order},
                              {"POST", "/api/offline", nullptr, offline_order},
                              {"POST", "/api/online", nullptr, online_order},
-                             {"POST", "/api/resize", nullptr, resize_order}};
+                             {"POST", "/api/resize", nullptr, resize_order},
+                             {"POST", "/api/flush", nullptr, flush_order},
+                             {"POST", "/api/journal/discard", nullptr, discard_order},
+                             {"POST", "/api/freeze", nullptr, freeze_order},
+                             {"POST", "/api/thaw", nullptr, thaw_order}};
 
 AdminReply to_reply(const Answer& answer) {
   return {answer.status, answer.body.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
@@ -278,7 +298,7 @@ void AdminApi::handle(const AdminRequest& request, AdminHttp::Answer answer) con
   Query query = parse_query(mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1));
   if (route->look != nullptr) {
     const auto current = control_.current();
-    return answer(to_reply(route->look({*current, server_, started_}, query)));
+    return answer(to_reply(route->look({*current, server_, control_.journals(), started_}, query)));
   }
   const bool taken = worker_.post([&control = control_, order = route->order, query = std::move(query), answer] {
     answer(to_reply(order(control, query)));

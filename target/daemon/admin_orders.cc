@@ -30,11 +30,6 @@ std::string url_decoded(std::string_view text) {
   return out;
 }
 
-std::string value_of(const Query& query, const std::string& key) {
-  const auto found = query.find(key);
-  return found == query.end() ? std::string() : found->second;
-}
-
 json problems_json(const std::vector<config::Problem>& problems) {
   json out = json::array();
   for (const config::Problem& p : problems)
@@ -58,11 +53,6 @@ Answer report_answer(const ApplyReport& report) {
            {"notes", report.notes}}};
 }
 
-Answer volume_answer(const VolumeReport& report) {
-  if (!report.error.empty()) return refuse(report.status, "volume " + report.volume + ": " + report.error);
-  return {200, {{"volume", report.volume}, {"text", report.text}}};
-}
-
 Answer set_offline(Control& control, const Query& query, bool offline) {
   const std::string lun = value_of(query, "lun");
   if (lun.empty()) return refuse(400, "which? give ?lun=NAME");
@@ -70,6 +60,16 @@ Answer set_offline(Control& control, const Query& query, bool offline) {
 }
 
 }  // namespace
+
+std::string value_of(const Query& query, const std::string& key) {
+  const auto found = query.find(key);
+  return found == query.end() ? std::string() : found->second;
+}
+
+Answer volume_answer(const VolumeReport& report) {
+  if (!report.error.empty()) return refuse(report.status, "volume " + report.volume + ": " + report.error);
+  return {200, {{"volume", report.volume}, {"text", report.text}}};
+}
 
 Query parse_query(std::string_view text) {
   Query out;
@@ -111,6 +111,18 @@ Answer resize_order(Control& control, const Query& query) {
   if (!size.empty() && (error != std::errc() || end != size.data() + size.size() || bytes == 0))
     return refuse(400, "'" + size + "' is no size in bytes");
   return volume_answer(control.resize(lun, bytes));
+}
+
+Answer flush_order(Control& control, const Query& query) {
+  const std::string lun = value_of(query, "lun");
+  if (lun.empty()) return refuse(400, "which? give ?lun=NAME");
+  return volume_answer(control.flush(lun));
+}
+
+Answer discard_order(Control& control, const Query& query) {
+  const std::string lun = value_of(query, "lun");
+  if (lun.empty()) return refuse(400, "which? give ?lun=NAME");
+  return volume_answer(control.discard(lun));
 }
 
 }  // namespace zvolt::daemon

@@ -12,6 +12,7 @@
 #include "target/daemon/facts.h"
 #include "target/daemon/final_flush.h"
 #include "target/daemon/follow.h"
+#include "target/daemon/journal_slot.h"
 #include "target/daemon/logging.h"
 
 namespace zvolt::daemon {
@@ -162,11 +163,34 @@ ApplyReport Control::plan(const std::string& file) {
   return report;
 }
 
+// Those that were there before and cannot be opened stay as they are.
+Result<void> Control::open_new_journals(Change& change) {
+  static_cast<void>(set_.journals().open(change.wanted.journals));
+  for (const JournalView& view : set_.journals().views())
+    if (!view.open && change.running->config.journal(view.config.name) == nullptr)
+      return Error{EIO, "journal " + view.config.name + ": " + view.problem};
+  return {};
+}
+
 // Nothing that is served changes.
 Result<void> Control::open_new(Change& change) {
+  const auto logs = open_new_journals(change);
+  if (!logs) return logs;
   auto opened = set_.open(used_volumes(change.wanted), change.kept);
   if (!opened) return opened.error();
   change.opened = std::move(*opened);
+  return {};
+}
+
+// `next` leaves the journal it had (nothing changes when that cannot write it all back in time), and has a place for
+// the one it gets, which live_changes() fills: its unit is another one by then.
+Result<void> Control::change_journal(OpenVolume& next) {
+  const auto left = set_.journals().detach(next, kDetachLimit);
+  if (!left) return left;
+  if (next.guard) next.guard->expect_journal(!next.config.journal.empty());
+  if (next.config.journal.empty()) return {};
+  make_slot(next, set_.closer());
+  next.slot->clear();
   return {};
 }
 
@@ -175,6 +199,12 @@ Result<void> Control::remake(OpenVolume& next, const config::Volume& wanted, con
   const config::Volume before = std::exchange(next.config, wanted);
   bool same = same_unit(before, wanted);
   if (before.uuid != wanted.uuid) next.uuid = change.opened.identities.at(wanted.name).uuid;
+  if (before.journal != wanted.journal) {
+    const auto before_store = next.served();
+    const auto changed = change_journal(next);
+    if (!changed) return changed;
+    same = same && next.served() == before_store;
+  }
   if (before.faults != wanted.faults) {
     const auto changed = refit_faults(next, set_.closer());
     if (!changed) return changed;
@@ -225,6 +255,7 @@ Result<void> Control::switch_over(Change& change) {
       case Kind::shrink:
       case Kind::change:
       case Kind::close:
+      case Kind::close_journal:
         break;
       case Kind::note:
       case Kind::restart:
@@ -280,6 +311,7 @@ void Control::live_changes(Change& change) {
     if (!change.kept.contains(volume.config.name)) continue;
     set_.rewatch(volume);
     if (volume.zvol) volume.zvol->allow_sync_disabled(volume.config.sync == config::Sync::disabled);
+    set_.journals().attach(volume);
     if (!volume.unit) continue;
     volume.unit->set_sync(sync_mode(volume.config.sync));
     volume.unit->set_read_only(volume.config.read_only);
@@ -311,6 +343,10 @@ Result<void> Control::change_property(const config::Step& step, const OpenVolume
 void Control::close_old(Change& change) {
   std::vector<OpenVolume> leaving = std::move(change.leaving);
   std::vector<std::string> names;
+  for (const OpenVolume& volume : leaving) {
+    const auto left = set_.journals().detach(volume, kDetachLimit);
+    if (!left) change.failed("volume " + volume.config.name + ": " + left.error().message);
+  }
   const FlushReport flushed = flush_all(leaving, kCloseFlush);
   for (const std::string& lost : flushed.lost) change.failed(lost);
   for (const OpenVolume& volume : leaving) {
@@ -323,9 +359,10 @@ void Control::close_old(Change& change) {
   change.kept.clear();
   change.running.reset();
   change.opened.volumes.clear();
+  for (const std::string& stays : set_.journals().keep_only(change.wanted.journals, kCloseFlush)) change.failed(stays);
   const auto open = set_.closer().wait_for(names, kCloseWait);
   for (const config::Step& step : change.report.plan.steps)
-    if (step.kind == Kind::close) change.succeeded(sentence(step));
+    if (step.kind == Kind::close || step.kind == Kind::close_journal) change.succeeded(sentence(step));
   for (const std::string& name : open)
     change.report.warnings.push_back({{change.report.file, 0, 0}, "volume " + name + ": its store is still closing"});
 }
@@ -345,12 +382,16 @@ ApplyReport Control::apply(const std::string& file) {
   if (report.outcome != Outcome::planned || report.plan.refused()) return refuse(report.error);
   if (stopping_) return refuse("the daemon is ending");
   const auto opened = open_new(change);
-  if (!opened) return refuse(opened.error().message);
+  if (!opened) {
+    set_.journals().keep_only(change.running->config.journals, kCloseFlush);
+    return refuse(opened.error().message);
+  }
   auto switched = make_next(change);
   if (switched) switched = switch_over(change);
   if (!switched) {
     change.next = {};
     const std::string stays = set_.abandon(std::move(change.opened));
+    set_.journals().keep_only(change.running->config.journals, kCloseFlush);
     return refuse(switched.error().message + (stays.empty() ? "" : "; " + stays));
   }
   resize_steps(change, Kind::grow);

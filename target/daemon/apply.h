@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -48,6 +49,9 @@ struct VolumeReport {
   unsigned status = 200;
 };
 
+// By its name, or as a mapping: "iqn.2026-11.org.example:a/3".
+const OpenVolume* find_volume(const Composition& composition, const std::string& text);
+
 class Control {
  public:
   // All must outlive this object. `server` has the targets of `first`.
@@ -68,13 +72,28 @@ class Control {
   // Looks at its size once more; with `size` other than 0 it is grown first.
   VolumeReport resize(const std::string& volume, uint64_t size);
 
+  // --- journals (journal_orders.cc) ---
+  Journals& journals() const { return set_.journals(); }
+  // Opens what could not be opened, attaches what waits for it. journals_wait(): there is something to do; any thread.
+  void tend_journals();
+  bool journals_wait() const;
+  // Everything that was acknowledged is in the store, flushed.
+  VolumeReport flush(const std::string& volume);
+  // Gives up what a journal holds for a volume that is not served because of it, and serves it.
+  VolumeReport discard(const std::string& volume);
+  // Holds all writes of these volumes from one instant on, brings their stores up to date and runs `run`, which keeps
+  // to a limit of its own. Not run when they do not come to rest within seconds.
+  VolumeReport freeze(const std::vector<std::string>& names, const std::function<Result<void>()>& run);
+
   // False once stop() was called: a change that has not begun is refused. Waits for none.
   void stop() { stopping_ = true; }
 
  private:
   struct Change;  // one apply on its way
   ApplyReport load_and_plan(const std::string& file, Change& change);
+  Result<void> open_new_journals(Change& change);
   Result<void> open_new(Change& change);
+  Result<void> change_journal(OpenVolume& next);
   Result<void> make_next(Change& change);
   Result<void> switch_over(Change& change);
   void resize_steps(Change& change, config::Step::Kind kind);
@@ -83,6 +102,7 @@ class Control {
   Result<void> change_property(const config::Step& step, const OpenVolume* volume);
   void close_old(Change& change);
   void publish(Composition next);
+  Result<void> freeze_volumes(const std::vector<OpenVolume>& volumes, const std::function<Result<void>()>& run);
   Result<void> resize_store(const OpenVolume& volume, uint64_t size, bool allow_shrink);
 
   VolumeSet& set_;

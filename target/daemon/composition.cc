@@ -48,6 +48,7 @@ std::vector<const config::Volume*> used_volumes(const config::Config& config) {
 }
 
 Result<Composed> compose(const config::Config& config, VolumeSet& set) {
+  static_cast<void>(set.journals().open(config.journals));  // what cannot be opened is told by its volumes
   auto opened = set.open(used_volumes(config), {});
   if (!opened) return opened.error();
   return Composed{{config, std::move(opened->volumes)}, std::move(opened->made)};

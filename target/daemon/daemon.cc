@@ -14,6 +14,7 @@
 #include <cstring>
 #include <thread>
 
+#include "target/daemon/admin_answer.h"
 #include "target/daemon/admin_api.h"
 #include "target/daemon/admin_http.h"
 #include "target/daemon/apply.h"
@@ -21,6 +22,7 @@
 #include "target/daemon/final_flush.h"
 #include "target/daemon/logging.h"
 #include "target/daemon/notify.h"
+#include "target/daemon/pulse.h"
 #include "target/daemon/state_dir.h"
 #include "target/daemon/worker.h"
 
@@ -34,6 +36,7 @@ constexpr milliseconds kOrderLimit{15'000};  // an apply that has begun comes to
 constexpr milliseconds kDrainLimit{10'000};  // commands in flight are answered
 constexpr milliseconds kFlushLimit{20'000};  // stores make everything durable
 constexpr milliseconds kStopLimit{80'000};   // all of it, with what the server waits for inside stop()
+constexpr milliseconds kTendEvery{2'000};    // journals and volumes that were not there are looked for
 constexpr milliseconds kWatchLimit{2'000};   // watchers that look at a device right now
 constexpr milliseconds kCloseLimit{5'000};   // stores are closed
 
@@ -96,6 +99,7 @@ void wait_for_end(int signals, Control& control, Worker& worker) {
 struct Outcome {
   bool order_stuck = false;  // an apply or the like did not come to its end
   iscsi::StopReport unanswered;
+  Journals::Closed journals;
   FlushReport flush;
   bool watcher_stuck = false;
 };
@@ -114,6 +118,7 @@ void report(const Outcome& outcome) {
         "{} commands were not answered, because their initiators neither sent nor read: nothing of them was "
         "acknowledged",
         left.peer);
+  for (const std::string& stays : outcome.journals.stays) spdlog::error("{}", stays);
   for (const std::string& lost : outcome.flush.lost) spdlog::error("{}", lost);
 }
 
@@ -129,9 +134,11 @@ struct Serving {
 void end_serving(Serving& serving, Outcome& outcome) {
   serving.control.stop();
   serving.set.on_arrival({});
+  end_freezes();
   outcome.order_stuck = !serving.worker.stop(kOrderLimit);
   if (outcome.order_stuck) return;
   outcome.unanswered = serving.server.stop_and_report(kDrainLimit);
+  outcome.journals = serving.set.journals().close(kFlushLimit);
   outcome.flush = flush_all(serving.control.current()->volumes, kFlushLimit);
   outcome.watcher_stuck = !serving.set.stop_watching(kWatchLimit);
 }
@@ -164,9 +171,11 @@ int drain(Serving& serving, const Descriptors& fds) {
   worker.join();
   report(outcome);
   const iscsi::StopReport& left = outcome.unanswered;
-  const bool lost = outcome.order_stuck || left.changes + left.reads > 0 || !outcome.flush.lost.empty();
+  const bool lost = outcome.order_stuck || left.changes + left.reads > 0 || !outcome.flush.lost.empty() ||
+                    !outcome.journals.stays.empty();
   if (!lost) spdlog::info("drained and flushed, ending");
-  if (outcome.order_stuck || outcome.flush.stuck || outcome.watcher_stuck) leave_at_once(lost ? 1 : 0);
+  if (outcome.order_stuck || outcome.journals.stuck || outcome.flush.stuck || outcome.watcher_stuck)
+    leave_at_once(lost ? 1 : 0);
   return lost ? 1 : 0;
 }
 
@@ -206,10 +215,15 @@ int serve(Composition composition, VolumeSet& set, iscsi::Server& server, AdminH
   admin.start(
       [&api](const AdminRequest& request, AdminHttp::Answer answer) { api.handle(request, std::move(answer)); });
   worker.post([&control] { control.tell_differences(); });
+  Pulse tending("journals", kTendEvery, [&control, &worker](bool) {
+    if (control.journals_wait()) worker.post([&control] { control.tend_journals(); });
+  });
   spdlog::info("zvoltd {} ready: {} targets, {} threads, admin socket {}", ZVOLT_VERSION, config.targets.size(),
                shard_count(config), config.admin_socket);
   notify_service_manager("READY=1");
   wait_for_end(fds.signals, control, worker);
+  tending.stop();
+  tending.join_until(Pulse::Clock::now() + kWatchLimit);  // its beat does not block
   Serving serving{set, server, control, worker};
   const int status = drain(serving, fds);
   admin.stop();
@@ -236,10 +250,12 @@ int run(const config::Config& config, const RunOptions& options) {
   auto composed = compose(config, set);
   if (!composed) return fail(composed.error());
   int status = 1;
+  bool served = false;
   {
     iscsi::Server server(server_options(composed->composition));
     const auto started = server.start();
     if (started) {
+      served = true;
       status = serve(std::move(composed->composition), set, server, admin, options, fds);
     } else {
       fail(started.error());
@@ -249,6 +265,8 @@ int run(const config::Config& config, const RunOptions& options) {
     const std::string stays = set.abandon({std::move(composed->composition.volumes), std::move(composed->made)});
     if (!stays.empty()) spdlog::error("{}", stays);
   }
+  if (!served) set.journals().close(kCloseLimit);
+  set.journals().let_go();
   const auto open = set.closer().wait(kCloseLimit);
   if (!open.empty()) {
     spdlog::warn("{} stores are still closing (first: {}); left to the kernel", open.size(), open.front());

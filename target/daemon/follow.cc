@@ -9,6 +9,7 @@
 
 #include "backing/stores.h"
 #include "target/daemon/faults.h"
+#include "target/daemon/journal_slot.h"
 
 namespace zvolt::daemon {
 namespace {
@@ -116,8 +117,18 @@ void IdentityGuard::expect(const Uuid& uuid, uint64_t guid) {
   guid_ = guid;
 }
 
+void IdentityGuard::expect_journal(bool journaled) {
+  std::scoped_lock lock(mutex_);
+  journaled_ = journaled;
+}
+
 Result<void> IdentityGuard::check(const backing::ZvolProperties& properties, VolumeHealth& health) {
   std::scoped_lock lock(mutex_);
+  if (!journaled_ && properties.journal.ends_with(",dirty"))
+    return Error{EEXIST,
+                 "the newest data of " + properties.name + " is in a journal (" + properties.journal +
+                     ") and the configuration names none: put 'journal' back, or give that data up with 'zvoltctl "
+                     "journal discard --lun'"};
   if (!expected_) return {};
   const std::string expected = uuid_text(*expected_);
   if (properties.uuid == expected) return {};
@@ -141,7 +152,7 @@ Result<void> open_store(OpenVolume& volume, const OpenTools& tools, uint64_t gui
                                                  followed ? Presence::late : Presence::present);
   StorePtr store;
   if (followed) {
-    volume.guard = std::make_shared<IdentityGuard>(tools.zfs);
+    volume.guard = std::make_shared<IdentityGuard>(tools.zfs, !config.journal.empty());
     if (volume.uuid && config.kind == config::StoreKind::zvol && !config.uuid) volume.guard->expect(*volume.uuid, guid);
     const auto opened = open_followed(volume, tools, store);
     if (!opened) return opened;
@@ -163,11 +174,21 @@ Result<void> open_store(OpenVolume& volume, const OpenTools& tools, uint64_t gui
   // Under the same count: who holds one of them holds the store.
   if (device != nullptr) volume.followed = {volume.store, device};
   if (faulty != nullptr) volume.faults = {volume.store, faulty};
+  if (!config.journal.empty()) make_slot(volume, tools.closer);
   return {};
+}
+
+void make_slot(OpenVolume& volume, const StoreCloser& closer) {
+  if (volume.slot) return;
+  auto made = std::make_shared<JournalSlot>(volume.store);
+  JournalSlot* slot = made.get();
+  volume.journaled = closer.closing_later(std::move(made), lane_of(volume.config), volume.config.name);
+  volume.slot = {volume.journaled, slot};
 }
 
 Result<void> refit_faults(OpenVolume& volume, const StoreCloser& closer) {
   if (volume.faults) return change_faults(*volume.faults, volume.config.faults);
+  if (volume.slot) return Error{ENOTSUP, "a test store cannot come under a journal that is in use"};
   auto made = with_faults(volume.store, volume.config.faults);
   if (!made) return made.error();
   backing::FaultStore* faulty = made->get();

@@ -90,6 +90,13 @@ void VolumeHealth::block(const std::string& reason) {
   settle(Clock::now());
 }
 
+void VolumeHealth::hold_back(const std::string& reason) {
+  std::scoped_lock lock(mutex_);
+  if (held_back_ == reason) return;
+  held_back_ = reason;
+  settle(Clock::now());
+}
+
 void VolumeHealth::set_note(const std::string& topic, const std::string& text) {
   std::scoped_lock lock(mutex_);
   std::string& note = notes_[topic];
@@ -118,19 +125,20 @@ std::string VolumeHealth::reason_locked() const {
   if (presence_ == Presence::offline) return reason_.empty() ? "taken offline by the operator" : reason_;
   if (presence_ != Presence::present)
     return reason_.empty() ? std::string("its device is ") + backing::presence_name(presence_) : reason_;
-  return blocked_;
+  return blocked_.empty() ? held_back_ : blocked_;
 }
 
 // Brings the unit to the state that follows from what is known, and says each change once.
 void VolumeHealth::settle(Clock::time_point now, bool writes_lost) {
-  const bool serving = presence_ == Presence::present && blocked_.empty();
+  const bool kept_back = !blocked_.empty() || !held_back_.empty();
+  const bool serving = presence_ == Presence::present && !kept_back;
   if (serving != serving_) {
     serving_ = serving;
     since_ = now;
     since_wall_ = std::chrono::system_clock::now();
   }
   const auto waiting = std::chrono::duration_cast<std::chrono::seconds>(now - since_);
-  const UnitState state = unit_state({presence_, !blocked_.empty(), waiting, limit_});
+  const UnitState state = unit_state({presence_, kept_back, waiting, limit_});
   const bool given_up = unit_ && state == UnitState::failed_for_good && unit_->state() != state;
   if (unit_ && unit_->state() != state) unit_->set_state(state, writes_lost);
   const std::string reason = serving ? "" : reason_locked();

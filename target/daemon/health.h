@@ -39,6 +39,8 @@ class VolumeHealth {
   void resized(uint64_t size_bytes);  // for BlockStore::on_resize
   void set_offline(bool offline);     // stores that cannot be followed (files, memory); others say it in their report
   void block(const std::string& reason);  // empty: nothing is in the way any more
+  // The same, for another reason: its journal has the newest data and is not there.
+  void hold_back(const std::string& reason);
   // What an administrator should know though it is served: in status, and in the log when it changes. One text per
   // topic; empty takes it back.
   void set_note(const std::string& topic, const std::string& text);
@@ -66,12 +68,12 @@ class VolumeHealth {
   std::string name_;
   std::chrono::seconds limit_;
   backing::Presence presence_;
-  std::string reason_, blocked_, device_;
+  std::string reason_, blocked_, held_back_, device_;
   uint64_t generation_ = 0;
   bool read_only_ = false;
   std::map<std::string, std::string> notes_;
   std::shared_ptr<scsi::LogicalUnit> unit_;
-  bool serving_;  // present and not blocked
+  bool serving_;  // present, not blocked and not held back
   Clock::time_point since_;
   std::chrono::system_clock::time_point since_wall_;
   std::string told_;  // last reason in the log: each is said once

@@ -15,7 +15,8 @@ VolumeReport refuse(const std::string& name, unsigned status, const std::string&
   return {name, why, {}, status};
 }
 
-// By its name, or as a mapping: "iqn.2026-11.org.example:a/3".
+}  // namespace
+
 const OpenVolume* find_volume(const Composition& composition, const std::string& text) {
   if (const OpenVolume* volume = composition.volume(text)) return volume;
   const size_t slash = text.rfind('/');
@@ -30,6 +31,8 @@ const OpenVolume* find_volume(const Composition& composition, const std::string&
   return nullptr;
 }
 
+namespace {
+
 std::string size_text(uint64_t bytes) {
   return std::to_string(bytes) + " bytes";
 }
@@ -42,6 +45,11 @@ VolumeReport Control::set_offline(const std::string& name, bool offline) {
   if (volume == nullptr) return refuse(name, 404, "there is no volume or LUN '" + name + "'");
   VolumeReport report{volume->config.name, {}, {}, 200};
   spdlog::info("volume {}: taken {} by the operator", report.volume, offline ? "offline" : "online");
+  if (offline) {
+    const auto drained = set_.journals().drain({*volume}, kOfflineFlush);
+    if (!drained)
+      spdlog::warn("volume {}: goes offline with data in its journal: {}", report.volume, drained.error().message);
+  }
   if (volume->followed) {
     const auto stands = volume->followed->set_offline(offline);  // flushes before it closes
     if (volume->health->report(stands)) volume->followed->set_flushes_told();

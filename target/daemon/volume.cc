@@ -51,7 +51,7 @@ Result<std::shared_ptr<scsi::LogicalUnit>> make_unit(const OpenVolume& volume) {
   options.read_only = volume.config.read_only;
   options.limit = rate_limit(volume.config.limit);
   options.may_be_late = volume.followed != nullptr;
-  return scsi::LogicalUnit::create(std::move(options), volume.store);
+  return scsi::LogicalUnit::create(std::move(options), volume.served());
 }
 
 }  // namespace zvolt::daemon

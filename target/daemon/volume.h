@@ -18,17 +18,23 @@
 namespace zvolt::daemon {
 
 class IdentityGuard;
+class JournalSlot;
 
 struct OpenVolume {
   config::Volume config;
   std::optional<Uuid> uuid;                          // none: a zvol that was never seen; it is no LUN yet
-  std::shared_ptr<backing::BlockStore> store;        // what the unit reads and writes
+  std::shared_ptr<backing::BlockStore> store;        // the volume's own
+  std::shared_ptr<backing::BlockStore> journaled;    // the way to it through a journal (its slot), null without one
+  std::shared_ptr<JournalSlot> slot;                 // the same
   std::shared_ptr<backing::FaultStore> faults;       // the same when it is a test store, else null
   std::shared_ptr<backing::FollowedStore> followed;  // the device below, null for files and memory
   std::shared_ptr<backing::FollowedZvol> zvol;       // what ZFS says of it, null for all but zvols
   std::shared_ptr<IdentityGuard> guard;              // null for all but devices and zvols
   std::shared_ptr<VolumeHealth> health;
   std::shared_ptr<scsi::LogicalUnit> unit;  // null without uuid
+
+  // What the unit reads and writes.
+  const std::shared_ptr<backing::BlockStore>& served() const { return journaled ? journaled : store; }
 };
 
 // Where a volume is in the file system; empty when it is in memory.

@@ -89,6 +89,7 @@ VolumeSet::VolumeSet(const StateDir& state, VolumeSetOptions options)
     : state_(state),
       zfs_(options.zfs),
       host_(std::make_shared<backing::ZvolHost>(options.zfs, options.search)),
+      journals_(state, zfs_),
       arrivals_(std::make_shared<ArrivalSink>()),
       watcher_([sink = arrivals_](const std::string& name) {
         std::scoped_lock lock(sink->mutex);
@@ -217,6 +218,7 @@ std::optional<Error> VolumeSet::make_units(const Jobs& jobs) {
     auto unit = make_unit(volume);
     if (!unit) return in_context(volume.config, unit.error());
     volume.unit = std::move(*unit);
+    journals_.attach(volume);
   }
   return std::nullopt;
 }
@@ -264,6 +266,8 @@ std::string VolumeSet::abandon(Opened opened) {
   std::vector<std::string> names;
   for (const OpenVolume& volume : opened.volumes) {
     names.push_back(volume.config.name);
+    const auto left = journals_.detach(volume, kDetachLimit);
+    if (!left) spdlog::error("volume {}: {}", volume.config.name, left.error().message);
     if (volume.health) release(volume);
   }
   opened.volumes.clear();
@@ -293,6 +297,7 @@ Result<OpenVolume> VolumeSet::identify_arrival(const OpenVolume& volume, const s
   auto unit = make_unit(out);
   if (!unit) return unit.error();
   out.unit = std::move(*unit);
+  journals_.attach(out);
   out.health->set_unit(out.unit);
   return out;
 }

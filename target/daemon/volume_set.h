@@ -22,6 +22,7 @@
 #include "backing/zfs/zvol.h"
 #include "config/model.h"
 #include "target/daemon/closer.h"
+#include "target/daemon/journals.h"
 #include "target/daemon/provision.h"
 #include "target/daemon/state_dir.h"
 #include "target/daemon/volume.h"
@@ -80,6 +81,7 @@ class VolumeSet {
   const backing::Zfs& zfs() const { return zfs_; }
   backing::ZvolCatalog& catalog() { return host_->catalog; }
   StoreCloser& closer() { return closer_; }
+  Journals& journals() { return journals_; }
   // Before the end: false when threads still hang in devices or commands (the process must then leave without cleaning
   // up).
   bool stop_watching(std::chrono::milliseconds limit) { return watcher_.stop(limit); }
@@ -91,13 +93,14 @@ class VolumeSet {
                                            const std::map<std::string, const OpenVolume*>& kept,
                                            const ZvolFacts& facts) const;
   static void prepare(Job& job);
-  static std::optional<Error> make_units(const Jobs& jobs);
+  std::optional<Error> make_units(const Jobs& jobs);
   Result<Opened> finish(const Jobs& jobs);
 
   const StateDir& state_;
   const backing::Zfs zfs_;
   std::shared_ptr<backing::ZvolHost> host_;
   StoreCloser closer_;
+  Journals journals_;
   struct ArrivalSink;
   std::shared_ptr<ArrivalSink> arrivals_;  // shared with the watcher's threads
   Watcher watcher_;

@@ -1,12 +1,15 @@
 // zvoltctl: checks configurations, and asks and orders a running zvoltd over its admin socket. Exit status: 0 good, 1
 // failed or refused, 2 wrong use.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +18,8 @@
 #include "config/size.h"
 #include "target/daemon/host_check.h"
 #include "tools/zvoltctl/client.h"
+#include "tools/zvoltctl/freeze.h"
+#include "tools/zvoltctl/journal_tool.h"
 #include "tools/zvoltctl/show.h"
 
 namespace {
@@ -30,8 +35,10 @@ constexpr std::chrono::seconds kOrder{600};  // hundreds of zvols take their tim
 struct Arguments {
   std::string socket = "/run/zvolt/admin.sock";
   std::string output = "text";
-  std::string file, lun, size;
-  bool test_stores = false;
+  std::string file, lun, size, path, store, snapshot;
+  std::vector<std::string> volumes, command;  // command: what stands behind --
+  unsigned seconds = 10;
+  bool test_stores = false, recursive = false, records = false, force = false;
 };
 
 std::string dump(const json& value) {
@@ -135,6 +142,9 @@ class Commands {
     commands_.emplace_back(command, std::move(run));
     return command;
   }
+  bool parsed() const {
+    return std::any_of(commands_.begin(), commands_.end(), [](const auto& each) { return each.first->parsed(); });
+  }
   int run() const {
     for (const auto& [command, run] : commands_)
       if (command->parsed()) return run();
@@ -194,6 +204,68 @@ void add_orders(Commands& commands, Arguments& a) {
   sized->add_option("size", a.size, "New size, 200GiB; without it only looks")->type_name("SIZE");
 }
 
+int snapshot(Arguments& a) {
+  const size_t at = a.volumes.back().find('@');
+  if (at == std::string::npos || at + 1 == a.volumes.back().size()) {
+    std::fprintf(stderr, "zvoltctl: the last volume needs the snapshot's name: zvoltctl snapshot VOLUME...@NAME\n");
+    return kWrongUse;
+  }
+  const std::string name = a.volumes.back().substr(at + 1);
+  a.volumes.back().resize(at);
+  return control::snapshot({a.socket, a.volumes, a.seconds}, name, a.recursive);
+}
+
+void add_rest(Commands& commands, Arguments& a) {
+  auto* flush = commands.add("flush", "Bring a volume's store up to date with its journal, and flush it", [&a] {
+    return ask(a, {"POST", "/api/flush?lun=" + control::url_encoded(a.lun), control::show_volume, kOrder});
+  });
+  flush->add_option("lun", a.lun, "Name of the volume, or TARGET/LUN")->required()->type_name("LUN");
+  auto* taken =
+      commands.add("snapshot", "ZFS snapshots of volumes at one instant: VOLUME...@NAME", [&a] { return snapshot(a); });
+  taken->add_option("volumes", a.volumes, "Volumes; the last with @NAME")->required()->type_name("VOLUME");
+  taken->add_flag("-r,--recursive", a.recursive, "With all datasets below them");
+  auto* frozen = commands.add("freeze", "Hold the writes of volumes while a command runs: VOLUME... -- COMMAND", [&a] {
+    return control::freeze({a.socket, a.volumes, a.seconds}, a.command);
+  });
+  frozen->add_option("volumes", a.volumes, "Volumes")->required()->type_name("VOLUME");
+  for (CLI::App* command : {taken, frozen})
+    command->add_option("--seconds", a.seconds, "Longest hold, 1 to 25")->capture_default_str();
+}
+
+int discard(const Arguments& a) {
+  if (!a.path.empty()) return control::journal_discard(a.path, a.lun);
+  return ask(a, {"POST", "/api/journal/discard?lun=" + control::url_encoded(a.lun), control::show_volume, kOrder});
+}
+
+// `journal` alone is the state of the running daemon's; the others work on a device or file without one.
+void add_journal(Commands& commands, std::unique_ptr<Commands>& nested, Arguments& a) {
+  auto* journal = commands.add("journal", "Journals: state, or work on one without its daemon", [&a, &nested] {
+    if (nested->parsed()) return nested->run();
+    return ask(a, {"GET", "/api/journals", control::show_journals});
+  });
+  nested = std::make_unique<Commands>(*journal);
+  const auto with_path = [&a](CLI::App* command) {
+    command->add_option("path", a.path, "Device or file of the journal")->required()->type_name("PATH");
+    return command;
+  };
+  auto* inspect = with_path(nested->add("inspect", "What is on it; changes nothing", [&a] {
+    return control::journal_inspect(a.path, a.records, a.output == "json");
+  }));
+  inspect->add_flag("--records", a.records, "Each record");
+  with_path(nested->add("verify", "Whether all that was durable is good; changes nothing",
+                        [&a] { return control::journal_verify(a.path, a.output == "json"); }));
+  auto* replay = with_path(nested->add("replay", "Write what it holds of one LUN to that LUN's store",
+                                       [&a] { return control::journal_replay(a.path, a.lun, a.store); }));
+  replay->add_option("--lun", a.lun, "UUID of the LUN")->required()->type_name("UUID");
+  replay->add_option("--store", a.store, "Its device or file")->required()->type_name("PATH");
+  auto* given_up = nested->add("discard", "Give up what a journal holds of one LUN", [&a] { return discard(a); });
+  given_up->add_option("path", a.path, "Device or file; without it the running daemon is told")->type_name("PATH");
+  given_up->add_option("--lun", a.lun, "UUID; for a running daemon the volume")->required()->type_name("LUN");
+  auto* format = with_path(
+      nested->add("format", "Make an empty journal", [&a] { return control::journal_format(a.path, a.force); }));
+  format->add_flag("--force", a.force, "Whatever is there is lost");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -213,8 +285,16 @@ int main(int argc, char** argv) {
   add_files(commands, arguments);
   add_looks(commands, arguments);
   add_orders(commands, arguments);
+  add_rest(commands, arguments);
+  std::unique_ptr<Commands> journal;
+  add_journal(commands, journal, arguments);
+  // What stands behind -- is another program's command line.
+  int own = argc;
+  for (int i = argc - 1; i > 0; --i)
+    if (std::string_view(argv[i]) == "--") own = i;
+  for (int i = own + 1; i < argc; ++i) arguments.command.emplace_back(argv[i]);
   try {
-    app.parse(argc, argv);
+    app.parse(own, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kWrongUse;
   }

@@ -1,6 +1,8 @@
 // See show.h.
 #include "tools/zvoltctl/show.h"
 
+#include <cstdio>
+
 #include "tools/zvoltctl/table.h"
 
 namespace zvolt::control {
@@ -139,6 +141,30 @@ std::string show_stats(const json& reply) {
   Table table({"LUN", "CLASS", "STAGE", ">COUNT", ">P50", ">P95", ">P99", ">MAX", ">BYTES", ">ERRORS"});
   for (const json& lun : reply) add_stats_rows(table, lun);
   return table.text();
+}
+
+std::string show_journals(const json& reply) {
+  Table table({"journal", "path", ">used", ">of", ">dirty", ">commits", ">records each", ">p99", "state"});
+  std::string more;
+  for (const json& one : reply) {
+    const json& s = at(one, "statistics");
+    const std::string problem = text(one, "problem");
+    char each[32];
+    const json& ratio = at(s, "records_per_commit");
+    std::snprintf(each, sizeof each, "%.1f", ratio.is_number() ? ratio.get<double>() : 0.0);
+    table.row({text(one, "name"), text(one, "path"), bytes_text(number(s, "ring_used")),
+               bytes_text(number(s, "ring_bytes")), bytes_text(number(s, "dirty_bytes")), text(s, "commits"), each,
+               microseconds_text(static_cast<double>(number(s, "commit_p99_us"))), problem.empty() ? "good" : problem});
+    for (const json& volume : at(one, "volumes")) {
+      const json& j = at(volume, "journal");
+      more += "volume " + text(volume, "volume") + ": " + text(j, "mode") + ", " +
+              bytes_text(number(j, "dirty_bytes")) + " dirty" +
+              (text(j, "store_problem").empty() ? "" : ", " + text(j, "store_problem")) + "\n";
+    }
+    for (const json& lun : at(one, "offline"))
+      more += "lun " + text(lun, "uuid") + ": offline, " + bytes_text(number(lun, "dirty_bytes")) + " dirty\n";
+  }
+  return table.text() + more;
 }
 
 std::string show_plan(const json& reply) {

@@ -143,8 +143,7 @@ TEST_F(Include, OnlyVolumesAndTargetsStandInIncludedFiles) {
   write("a.yaml", "listen: [127.0.0.1]\ndefaults: {}\njournals: {}\nvolume: {}\n");
   EXPECT_EQ(problems(), (Texts{"a.yaml:1:1: 'listen' stands in the main file only, not in an included file",
                                "a.yaml:2:1: 'defaults' stands in the main file only, not in an included file",
-                               "a.yaml:3:1: 'journals' is not supported yet: synchronous writes go to the store "
-                               "itself; the journal comes in a later version",
+                               "a.yaml:3:1: 'journals' stands in the main file only, not in an included file",
                                "a.yaml:4:1: unknown key 'volume' in an included file, did you mean 'volumes'?"}));
 }
 

@@ -47,13 +47,15 @@ TEST(JsonSchema, EveryTableWithEveryKeyAndItsText) {
   expect_table("admin", kAdminSchema);
   expect_table("log", kLogSchema);
   expect_table("defaults", kDefaultsSchema);
+  expect_table("journal", kJournalSchema);
+  expect_table("journal_provision", kJournalProvisionSchema);
   expect_table("volume", kVolumeSchema);
   expect_table("provision", kProvisionSchema);
   expect_table("limit", kLimitSchema);
   expect_table("fault", kFaultSchema);
   expect_table("target", kTargetSchema);
   expect_table("lun", kLunSchema);
-  EXPECT_EQ(schema()["definitions"].size(), 12u);
+  EXPECT_EQ(schema()["definitions"].size(), 14u);
 }
 
 TEST(JsonSchema, EveryReferenceLeadsSomewhere) {

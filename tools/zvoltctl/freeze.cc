@@ -1,0 +1,102 @@
+// See freeze.h.
+#include "tools/zvoltctl/freeze.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "tools/zvoltctl/client.h"
+
+namespace zvolt::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kFailed = 1;
+constexpr std::chrono::seconds kLimit{90};  // coming to rest and the hold, each at most 25 s, behind another freeze
+
+int fail(const std::string& why) {
+  std::fprintf(stderr, "zvoltctl: %s\n", why.c_str());
+  return kFailed;
+}
+
+// The reply, or nothing with the daemon's word printed.
+std::optional<json> ask(const std::string& socket, const std::string& method, const std::string& target) {
+  const Response response = request(socket, method, target, kLimit);
+  if (!response.error.empty()) {
+    fail(socket + ": " + response.error);
+    return std::nullopt;
+  }
+  json reply = json::parse(response.body, nullptr, false);
+  if (response.status == 200 && !reply.is_discarded()) return reply;
+  const bool told = reply.is_object() && reply.contains("error") && reply["error"].is_string();
+  fail(told ? reply["error"].get<std::string>() : "answer " + std::to_string(response.status));
+  return std::nullopt;
+}
+
+// As a shell says it: 127 not found, 128 + the signal that ended it.
+int run(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child < 0) return fail(std::string("cannot start a command: ") + std::strerror(errno));
+  if (child == 0) {
+    ::execvp(arguments[0], arguments.data());
+    std::fprintf(stderr, "zvoltctl: %s: %s\n", arguments[0], std::strerror(errno));
+    ::_exit(127);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return kFailed;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+int freeze(const FreezeOptions& options, const std::vector<std::string>& command) {
+  if (command.empty()) return fail("what is to be run meanwhile? zvoltctl freeze VOLUME... -- COMMAND"), 2;
+  std::string names;
+  for (const std::string& volume : options.volumes) names += (names.empty() ? "" : ",") + volume;
+  const auto held = ask(options.socket, "POST",
+                        "/api/freeze?luns=" + url_encoded(names) + "&seconds=" + std::to_string(options.seconds));
+  if (!held) return kFailed;
+  const int status = run(command);
+  const auto thawed = ask(options.socket, "POST", "/api/thaw?token=" + (*held)["token"].dump());
+  return thawed ? status : status == 0 ? kFailed : status;
+}
+
+int snapshot(FreezeOptions options, const std::string& name, bool recursive) {
+  const auto luns = ask(options.socket, "GET", "/api/luns");
+  if (!luns) return kFailed;
+  std::vector<std::string> command = {"zfs", "snapshot"};
+  if (const char* other = std::getenv("ZVOLT_ZFS_COMMAND")) command[0] = other;  // tests
+  if (recursive) command.emplace_back("-r");
+  std::vector<std::string> datasets;
+  for (const std::string& volume : options.volumes) {
+    const auto found =
+        std::find_if(luns->begin(), luns->end(), [&](const json& lun) { return lun["volume"] == volume; });
+    if (found == luns->end()) return fail("there is no volume '" + volume + "'");
+    if ((*found)["kind"] != "zvol") return fail("volume " + volume + " is no zvol; use 'zvoltctl freeze'");
+    datasets.push_back((*found)["path"].get<std::string>());
+    command.push_back(datasets.back() + "@" + name);
+  }
+  for (const json& lun : *luns) {
+    const std::string path = lun.value("path", ""), volume = lun.value("volume", "");
+    const auto below = [&](const std::string& dataset) { return path.starts_with(dataset + "/"); };
+    const bool named = std::find(options.volumes.begin(), options.volumes.end(), volume) != options.volumes.end();
+    if (recursive && !named && lun["kind"] == "zvol" && std::any_of(datasets.begin(), datasets.end(), below))
+      options.volumes.push_back(volume);
+  }
+  return freeze(options, command);
+}
+
+}  // namespace zvolt::control

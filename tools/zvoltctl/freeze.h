@@ -1,0 +1,22 @@
+// `zvoltctl freeze` and `zvoltctl snapshot`: writes of volumes are held, their stores brought up to date, a command is
+// run, and they go on. For hooks of snapshot tools; needed with a journal, good without. Blocking.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace zvolt::control {
+
+struct FreezeOptions {
+  std::string socket;
+  std::vector<std::string> volumes;
+  unsigned seconds = 10;  // the hold ends by itself after that: hosts time out
+};
+
+// The command's exit status, or 1 when nothing was held, or the hold was over before the command was.
+int freeze(const FreezeOptions& options, const std::vector<std::string>& command);
+// `zfs snapshot` of these zvols at one instant; `name` after the '@'. `recursive`: with all datasets below, and with
+// the writes of the served volumes among those held too.
+int snapshot(FreezeOptions options, const std::string& name, bool recursive);
+
+}  // namespace zvolt::control
