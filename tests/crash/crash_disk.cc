@@ -22,7 +22,12 @@ bool is_shard(const IoEngine& engine) {
 }  // namespace
 
 CrashDisk::CrashDisk(DiskOptions options, Power& power, Rng& rng)
-    : options_(std::move(options)), power_(power), rng_(rng), durable_(options_.size), now_(options_.size) {}
+    : options_(std::move(options)),
+      power_(power),
+      rng_(rng),
+      reopens_(options_.reopen_seed),
+      durable_(options_.size),
+      now_(options_.size) {}
 
 Submitted CrashDisk::submit(IoRequest& request, IoEngine& engine) {
   request.error = 0;
@@ -213,6 +218,14 @@ void CrashDisk::heal(bool lose_unflushed) {
   }
   flush_failed_ = false;
   failed_up_to_ = 0;
+}
+
+void CrashDisk::reopen() {
+  if (Power::trace) Power::tell(options_.name + " is reopened");
+  ++generation_;
+  std::erase_if(volatile_, [&](const Write&) { return reopens_.one_in(2); });
+  now_ = durable_;
+  for (const Write& write : volatile_) keep(write, now_);
 }
 
 void CrashDisk::resize(uint64_t size) {

@@ -21,6 +21,7 @@ struct DiskOptions {
   unsigned at_once_percent = 0;      // of requests that are done before submit() returns
   uint32_t log_sector = 0;           // of a log: what its writes must be multiples of
   bool flush_keeps_nothing = false;  // ZFS's sync=disabled: only sync_all() makes durable
+  uint64_t reopen_seed = 0;          // what reopen() loses
 };
 
 struct DiskFaults {
@@ -40,13 +41,16 @@ class CrashDisk final : public backing::BlockStore {
   const backing::Geometry& geometry() const override { return options_.geometry; }
   uint64_t size_bytes() const override { return now_.size(); }
   const std::string& describe() const override { return options_.name; }
+  uint64_t generation() const override { return silent_reopens ? 0 : generation_; }
 
   // --- the driver ---
   DiskFaults faults;
   unsigned lying_flush_percent = 0;  // a planted fault: flushes that succeed and keep nothing
+  bool silent_reopens = false;       // a planted fault: nobody is told of a reopen
 
   void release();                  // ends a stall
   void heal(bool lose_unflushed);  // ends all faults, as a device that was reopened: un-flushed writes may be gone
+  void reopen();                   // un-flushed writes may be gone, and a flush afterwards succeeds all the same
   void sync_all();                 // everything that completed is durable
   void resize(uint64_t size);
   void power_cut();
@@ -83,6 +87,8 @@ class CrashDisk final : public backing::BlockStore {
   DiskOptions options_;
   Power& power_;
   Rng& rng_;
+  Rng reopens_;
+  uint64_t generation_ = 1;
   std::vector<uint8_t> durable_;
   std::vector<uint8_t> now_;
   std::vector<Write> volatile_;  // completed, not flushed, in the order of completion

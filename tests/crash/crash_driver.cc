@@ -55,9 +55,9 @@ void print_tally(const Tally& t, uint64_t runs, double seconds) {
   printf(
       "  journal: %llu commits, %llu superblocks, %llu waits for room, %llu busy, %llu copies forward, %llu records "
       "replayed, "
-      "%llu torn tails, %llu log failures, %llu rounds failed at a store\n",
+      "%llu torn tails, %llu log failures, %llu rounds failed at a store, %llu stores reopened\n",
       n(t.commits), n(t.superblocks), n(t.waited), n(t.busy), n(t.forwarded), n(t.replayed), n(t.torn),
-      n(t.log_failures), n(t.store_errors));
+      n(t.log_failures), n(t.store_errors), n(t.reopens));
   printf(
       "  administration: %llu attaches (%llu after leaving), %llu detaches, %llu snapshots, %llu drains, %llu "
       "time-outs, "

@@ -20,7 +20,8 @@ constexpr uint64_t kMostSectors = 512;    // of a request: 256 KiB
 
 }  // namespace
 
-Driver::Driver(const Plan& plan, Rng& rng, Mutant mutant) : m_(plan, rng, mutant), rng_(rng) {
+Driver::Driver(const Plan& plan, Rng& rng, Mutant mutant)
+    : m_(plan, rng, mutant), rng_(rng), reopens_(~plan.reopen_seed) {
   m_.between = [this] { between(); };
 }
 
@@ -163,6 +164,7 @@ void Driver::judge_images(const std::vector<std::vector<uint8_t>>& images) {
 
 void Driver::step() {
   m_.tick();
+  if (m_.plan.has(kReopens) && reopens_.one_in(60)) reopen_store();
   const uint64_t what = rng_.below(1000);
   if (what < 420) {
     if (m_.running() < m_.plan.depth) request();
@@ -228,6 +230,7 @@ void Driver::between() {
   if (between_calls_ == kHealAfter) m_.heal(true);
   m_.now_ns += rng_.below(4) * kMs;
   if (m_.journal == nullptr) return;
+  if (m_.plan.has(kReopens) && between_calls_ < kHealAfter && reopens_.one_in(60)) reopen_store();
   if (rng_.one_in(2)) m_.shard_turn();
   if (traffic_ && rng_.one_in(4) && m_.running() < m_.plan.depth) request();
   if (traffic_ && rng_.one_in(200)) fault();

@@ -44,6 +44,7 @@ class Driver {
   // driver_events.cc
   void fault();
   void store_fault(SimLun& lun);
+  void reopen_store();
   void log_fault();
   void resize();
   void administer();
@@ -59,6 +60,7 @@ class Driver {
 
   Machine m_;
   Rng& rng_;
+  Rng reopens_;
   bool in_between_ = false;
   bool traffic_ = false;        // hosts go on while a blocking function runs
   uint64_t between_calls_ = 0;  // in the blocking function that runs

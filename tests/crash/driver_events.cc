@@ -79,6 +79,16 @@ void Driver::store_fault(SimLun& lun) {
   }
 }
 
+// A followed device that went and came back, as another that has what was flushed. Only under a journal: without one
+// hosts must be told (target/daemon/health), which is not simulated here.
+void Driver::reopen_store() {
+  const size_t number = reopens_.below(m_.luns.size());
+  if (!is_journaled(number)) return;
+  m_.luns[number].faulted = true;
+  m_.luns[number].disk->reopen();
+  ++m_.tally.reopens;
+}
+
 void Driver::log_fault() {
   DiskFaults& faults = m_.log->faults;
   if (faults.stalled) return m_.log->release();
@@ -214,6 +224,7 @@ void Driver::detach(size_t number) {
     return;
   }
   ++m_.tally.detaches;
+  m_.luns[number].left = true;
   if (!m_.log_faulted) m_.judge_store(number, asked, kNever, "detached");
 }
 

@@ -87,8 +87,10 @@ std::shared_ptr<CrashDisk> Machine::make_store(size_t number) {
   options.geometry.volatile_cache = number % 3 != 2;
   options.at_once_percent = plan.has(kAtOnce) ? 30 : 0;
   options.flush_keeps_nothing = plan.has(kTxgSync);
+  options.reopen_seed = plan.reopen_seed + number;
   auto disk = std::make_shared<CrashDisk>(options, power, rng);
   if (mutant == Mutant::store_flush_lies) disk->lying_flush_percent = 50;
+  disk->silent_reopens = mutant == Mutant::reopens_silently;
   return disk;
 }
 
@@ -107,7 +109,7 @@ void Machine::begin_life() {
   keeper->broken = false;
   for (SimLun& lun : luns) {
     lun.unchecked = true;
-    lun.faulted = lun.resized = false;
+    lun.faulted = lun.resized = lun.left = false;
     lun.in_flight = 0;
   }
   for (unsigned i = 0; i < plan.shards; ++i) shards.push_back(std::make_unique<SimEngine>(power, rng, nullptr));
@@ -159,6 +161,7 @@ Result<void> Machine::attach(size_t number) {
   auto attached = journal->attach(std::move(options));
   if (!attached) return attached.error();
   ++tally.attaches;
+  lun.left = false;
   if (left) ++tally.stale_voided;
   lun.journaled = std::move(*attached);
   lun.served = wrap(mutant, lun.journaled, lun.disk, rng);
@@ -325,6 +328,7 @@ void Machine::judge_read(const Op& op) {
 bool Machine::explained(const Op& op) const {
   const SimLun& lun = luns[op.lun];
   const int error = op.request.error;
+  if (lun.left && error == EROFS) return false;
   if (lun.faulted || lun.resized) return true;
   if (error == ENOMEDIUM && plan.has(kLateStores)) return true;  // not admitted yet
   if (op.request.kind == IoKind::read) return false;

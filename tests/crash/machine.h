@@ -51,6 +51,7 @@ struct SimLun {
   bool unchecked = true;                        // not wholly read since the restart
   bool faulted = false;                         // its store had a fault in this life: errors are explained
   bool resized = false;
+  bool left = false;  // detach() has succeeded in this life: a failure of the log is nothing to it
   size_t in_flight = 0;
 };
 
@@ -59,6 +60,7 @@ struct Tally {  // of what runs have met: a driver that never meets a thing does
   uint64_t requests = 0, reads = 0, flushes = 0, errors = 0, commits = 0, waited = 0, busy = 0, forwarded = 0;
   uint64_t superblocks = 0, log_failures = 0, detaches = 0, attaches = 0, quiesces = 0, drains = 0, timeouts = 0;
   uint64_t closes = 0, discards = 0, gone_journals = 0, stale_voided = 0, store_errors = 0, events = 0, replayed = 0;
+  uint64_t reopens = 0;
 };
 
 class Machine {

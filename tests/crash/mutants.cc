@@ -38,6 +38,7 @@ constexpr std::array<const char*, kMutants> kNames{
     "unheld-snapshot",
     "drain-does-nothing",
     "forgets-the-ring",
+    "reopens-silently",
 };
 
 class MutantStore final : public BlockStore {

@@ -32,8 +32,9 @@ enum class Mutant : uint8_t {
   unheld_snapshot,
   drain_does_nothing,
   forgets_the_ring,
+  reopens_silently,
 };
-constexpr unsigned kMutants = 19;
+constexpr unsigned kMutants = 20;
 const char* mutant_name(Mutant mutant);
 
 // Around what hosts' requests go to; `store` itself when the mutant is not one of those.

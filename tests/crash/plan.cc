@@ -29,6 +29,7 @@ constexpr std::array<Chance, kFeatures> kChances{{
     {"overlaps", 30},
     {"at-once", 25},
     {"late-stores", 30},
+    {"reopens", 25},
 }};
 
 template <typename T, size_t N>
@@ -52,12 +53,16 @@ std::string feature_names(uint32_t features) {
 
 Plan draw_plan(Rng& rng, uint32_t without) {
   Plan plan;
+  // Reopens have randomness of their own, so that a seed without them is the run that it was before there were any.
+  Rng reopens(Rng(rng).next() ^ kReopens);
   for (unsigned bit = 0; bit < kFeatures; ++bit) {
-    if (rng.percent(kChances[bit].percent)) plan.features |= 1U << bit;
+    Rng& own = 1U << bit == kReopens ? reopens : rng;
+    if (own.percent(kChances[bit].percent)) plan.features |= 1U << bit;
   }
   // A store whose flush proves nothing is for LUNs that never leave the journal: nothing else keeps their promises.
   if (plan.has(kTxgSync)) plan.features &= ~uint32_t{kLogFaults | kKeeperFaults | kGoneJournal | kKill | kAdmin};
   plan.features &= ~without;
+  plan.reopen_seed = reopens.next();
   const uint64_t luns = rng.between(2, 3);
   const uint64_t shards = rng.between(2, 3);
   plan.luns = plan.has(kManyLuns) ? static_cast<unsigned>(luns) : 1;

@@ -27,8 +27,9 @@ enum Feature : uint32_t {
   kOverlaps = 1U << 13,
   kAtOnce = 1U << 14,
   kLateStores = 1U << 15,
+  kReopens = 1U << 16,
 };
-constexpr unsigned kFeatures = 16;
+constexpr unsigned kFeatures = 17;
 const char* feature_name(unsigned bit);
 std::string feature_names(uint32_t features);
 
@@ -55,6 +56,7 @@ struct Plan {
   unsigned fua_percent = 30;
   unsigned lives = 6;
   uint64_t most_events = 600;  // of a life
+  uint64_t reopen_seed = 0;    // decides when stores are reopened, and what they lose
 };
 
 Plan draw_plan(Rng& rng, uint32_t without);
