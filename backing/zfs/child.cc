@@ -43,19 +43,26 @@ struct Stream {
   std::string text;
   size_t limit = 0;
   bool overflow = false;
+  std::function<void(std::string_view)> take;  // instead of `text`
 
   // Reads what is there without waiting.
   void drain() {
     char buffer[16384];
-    while (from.get() >= 0) {
+    // A pipe is never larger than this many; a command that never stops writing must not keep us here.
+    constexpr int kMostReads = 64;
+    for (int reads = 0; from.get() >= 0 && reads < kMostReads; ++reads) {
       const ssize_t got = read(from.get(), buffer, sizeof buffer);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
       if (got <= 0) return from.reset();
+      if (take) {
+        take({buffer, static_cast<size_t>(got)});
+        continue;
+      }
       const size_t room = limit - std::min(limit, text.size());
       overflow = overflow || static_cast<size_t>(got) > room;
       text.append(buffer, std::min(room, static_cast<size_t>(got)));
-      if (overflow) return;  // a command that never stops writing must not keep us here
+      if (overflow) return;
     }
   }
 };
@@ -216,6 +223,7 @@ Result<ChildResult> run_child(const std::vector<std::string>& arguments, const C
   const auto when = Clock::now() + limits.deadline;
   Stream out, err;
   out.limit = limits.output;
+  out.take = limits.take;
   err.limit = kMaxErrorText;
   Descriptor out_end, err_end;
   if (!make_pipe(out.from, out_end) || !make_pipe(err.from, err_end)) return failed(arguments[0], errno, limits);

@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backing/result.h"
@@ -19,6 +21,8 @@ struct ChildLimits {
   // Bytes of standard output. 200 volumes of 18 properties of at most 255 + 64 + 8192 bytes are far below in practice
   // (40 KiB); more than this is no answer to any question of ours.
   size_t output = 8u << 20;
+  // Gets standard output as it comes, in pieces of any length; then nothing of it is kept, and `output` does not count.
+  std::function<void(std::string_view)> take;
 };
 // Bytes of standard error that are kept; the rest is read and dropped. A message for each of 200 names fits.
 inline constexpr size_t kMaxErrorText = 64u << 10;

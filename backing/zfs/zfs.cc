@@ -14,7 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxDatasetName = 255;           // ZFS_MAX_DATASET_NAME_LEN without its NUL
+constexpr size_t kMaxDatasetName = 255;                     // ZFS_MAX_DATASET_NAME_LEN without its NUL
+constexpr std::chrono::milliseconds kHistoryLimit{60'000};  // a history of 1 GiB, the most that a pool keeps
+constexpr std::chrono::milliseconds kSyncLimit{60'000};     // a transaction group of slow disks under load
 constexpr uint64_t kMaxSize = uint64_t{1} << 62;  // bytes; far above what ZFS takes, and rounding up cannot overflow
 
 bool letter_or_digit(char c) {
@@ -48,6 +50,12 @@ Result<void> check_name(const std::string& name) {
 
 uint64_t round_up(uint64_t bytes, uint64_t block) {
   return (bytes + block - 1) / block * block;
+}
+
+Result<void> check_pool(const std::string& pool) {
+  const std::string bad = bad_dataset_name(pool);
+  if (bad.empty() && pool.find('/') == std::string::npos) return {};
+  return Error{EINVAL, "'" + printable(pool) + "' cannot be the name of a pool"};
 }
 
 Error not_there(const std::string& name) {
@@ -280,11 +288,34 @@ Result<uint64_t> Zfs::set_volsize(const std::string& name, uint64_t bytes, bool 
   return wanted;
 }
 
-Result<std::string> Zfs::pool_state(const std::string& pool) const {
-  const std::string bad = bad_dataset_name(pool);
-  if (!bad.empty() || pool.find('/') != std::string::npos) {
-    return Error{EINVAL, "'" + printable(pool) + "' cannot be the name of a pool"};
+Result<std::string> Zfs::contents_replaced(const std::string& name, const std::string& property,
+                                           const std::string& value) const {
+  if (const Result<void> good = check_name(name); !good) return good.error();
+  const std::string pool = pool_of(name);
+  HistoryScan scan(property, value);
+  ChildLimits limits;
+  limits.deadline = std::max(options_.deadline, kHistoryLimit);
+  limits.take = [&scan](std::string_view text) { scan.take(text); };
+  const Result<ChildResult> result = run_child({options_.zpool_command, "history", "-i", pool}, limits);
+  if (!result) return result.error();
+  if (result->status != 0) {
+    return command_error("read the history of pool '" + pool + "'", result->status, result->err);
   }
+  const std::optional<std::string> found = scan.replaced(name);
+  if (found) return *found;
+  return Error{ENOENT, "the history of pool '" + pool + "' does not say that " + property + " of " + quoted(name) +
+                           " was ever set to '" + printable(value) + "'"};
+}
+
+Result<void> Zfs::sync_pool(const std::string& pool) const {
+  if (Result<void> good = check_pool(pool); !good) return good;
+  const Result<std::string> done =
+      run({options_.zpool_command, "sync", pool}, std::max(options_.deadline, kSyncLimit), "sync pool '" + pool + "'");
+  return done ? Result<void>() : done.error();
+}
+
+Result<std::string> Zfs::pool_state(const std::string& pool) const {
+  if (const Result<void> good = check_pool(pool); !good) return good.error();
   const Result<std::string> out =
       run({options_.zpool_command, "list", "-Hp", "-o", "health", pool}, options_.deadline, "ask pool '" + pool + "'");
   if (!out) return out.error();

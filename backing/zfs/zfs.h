@@ -95,6 +95,14 @@ class Zfs {
   // present size is refused (EINVAL) unless `allow_shrink`: what lies beyond is lost.
   Result<uint64_t> set_volsize(const std::string& name, uint64_t bytes, bool allow_shrink = false) const;
 
+  // Whether the contents of the volume became others (rollback, receive -F) after `property` was last set to `value`:
+  // what the pool's history says of that, "" nothing. ENOENT: it does not say that this was ever set (a received copy,
+  // or long ago). Reads all of the history: seconds, on a pool of many years.
+  Result<std::string> contents_replaced(const std::string& name, const std::string& property,
+                                        const std::string& value) const;
+  // What was written to the pool before is on its disks afterwards, sync=disabled or not.
+  Result<void> sync_pool(const std::string& pool) const;
+
   // ONLINE, DEGRADED, SUSPENDED ... ; ENOENT: not imported here.
   Result<std::string> pool_state(const std::string& pool) const;
 

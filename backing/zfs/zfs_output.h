@@ -2,6 +2,8 @@
 // recorded output. zfs-get(8): with -H one property a line, fields separated by one tab, with -p exact numbers.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,5 +31,23 @@ Error command_error(const std::string& what, int status, std::string_view err);
 
 // The lines of `err` without those that say that a dataset does not exist, and without notes that are no errors.
 std::vector<std::string> errors_but_missing(std::string_view err);
+
+// Reads `zpool history -i` for what became of volumes after a property of theirs was set to a value (Zfs::
+// contents_replaced). Renames are followed. One thread.
+class HistoryScan {
+ public:
+  HistoryScan(std::string property, std::string value);
+  void take(std::string_view text);  // in pieces of any length
+  // Of the volume that has this name at the end. nullopt: it was never set; "": and nothing happened since.
+  std::optional<std::string> replaced(const std::string& name) const;
+
+ private:
+  void line(std::string_view text);
+  void renamed(const std::string& from, const std::string& to);
+
+  const std::string set_to_;                  // "PROPERTY=VALUE"
+  std::string partial_;                       // of a line; a longer one than kLongestLine is not looked at
+  std::map<std::string, std::string> since_;  // by present name, what happened since
+};
 
 }  // namespace zvolt::backing

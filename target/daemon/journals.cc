@@ -64,6 +64,19 @@ Result<std::shared_ptr<OpenJournal>> open_journal(const config::Journal& config,
   return out;
 }
 
+// Where sync=disabled a flush of a zvol answers and keeps nothing: then only a transaction group makes it durable. ZFS
+// is asked each time, because the property may be set at any moment.
+std::function<Result<void>()> made_durable(const OpenVolume& volume, const backing::Zfs& zfs) {
+  if (!volume.zvol) return {};
+  return [zvol = volume.zvol, zfs]() -> Result<void> {
+    const std::string name = zvol->name();
+    const auto properties = zfs.get(name);
+    if (!properties) return properties.error();
+    if (!*properties) return Error{ENOENT, "there is no zvol " + name};
+    return (*properties)->sync == "disabled" ? zfs.sync_pool(backing::pool_of(name)) : Result<void>();
+  };
+}
+
 bool is_there(const OpenVolume& volume) {
   return !volume.followed || volume.followed->report().presence == backing::Presence::present;
 }
@@ -88,7 +101,7 @@ std::vector<JournaledStore*> pointers(const std::vector<std::shared_ptr<Journale
 }  // namespace
 
 Journals::Journals(const StateDir& state, const backing::Zfs& zfs)
-    : keeper_(std::make_shared<JournalKeeper>(state, zfs)) {}
+    : zfs_(zfs), keeper_(std::make_shared<JournalKeeper>(state, zfs)) {}
 
 Result<void> Journals::open(const std::vector<config::Journal>& wanted) {
   Result<void> result;
@@ -159,10 +172,36 @@ void Journals::attach(const OpenVolume& volume) {
   without_journal(volume, &config, problem);
 }
 
+// The records of an earlier life belong to the contents that the zvol had then. After a rollback or a receive into it
+// they would be written over other contents. Asked before anything is recorded: the history is searched from the state
+// that stands there.
+Result<void> Journals::check_contents(const OpenVolume& volume, const Journal& journal) {
+  if (!volume.zvol) return {};
+  const auto state = keeper_->load(*volume.uuid);
+  if (!state) return state.error();
+  if (!*state || (*state)->state != State::dirty || (*state)->journal != journal.uuid()) return {};
+  const std::string text = journal_state_text(**state);
+  Replaced& known = replaced_[*volume.uuid];
+  if (known.state != text) {
+    const auto replaced = zfs_.contents_replaced(volume.zvol->name(), backing::kJournalProperty, text);
+    if (!replaced && replaced.error().code != ENOENT) return replaced.error();
+    known = {text, replaced ? *replaced : replaced.error().message};
+  }
+  if (known.why.empty()) return {};
+  return Error{EUCLEAN, "its journal has newer data, but of other contents: " + known.why +
+                            "; 'zvoltctl journal discard --lun " + volume.config.name +
+                            "' gives the journal's data up, 'zvoltctl journal replay' writes it all the same"};
+}
+
 void Journals::attach_to(const OpenVolume& volume, const std::shared_ptr<OpenJournal>& journal) {
+  const auto fits = check_contents(volume, *journal->journal);
+  if (!fits) return volume.health->hold_back(fits.error().message);
   const auto lent = volume.slot->lend();
-  auto attached = journal->journal->attach(
-      {.uuid = *volume.uuid, .name = volume.config.name, .store = lent, .admit_replay = {}, .made_durable = {}});
+  auto attached = journal->journal->attach({.uuid = *volume.uuid,
+                                            .name = volume.config.name,
+                                            .store = lent,
+                                            .admit_replay = {},
+                                            .made_durable = made_durable(volume, zfs_)});
   if (!attached) return volume.health->hold_back(attached.error().message);
   volume.slot->attach(journal, std::move(*attached));
   if (volume.unit) volume.unit->store_changed();
@@ -196,7 +235,7 @@ void Journals::without_journal(const OpenVolume& volume, const config::Journal* 
 Result<void> Journals::detach(const OpenVolume& volume, milliseconds limit) {
   const auto store = volume.slot ? volume.slot->journaled() : nullptr;
   if (store) {
-    const auto left = volume.slot->journal()->journal->detach(*store, limit);
+    auto left = volume.slot->journal()->journal->detach(*store, limit);
     if (!left) return left;
   }
   // Nothing of it is in a journal. One that was never attached stays as its health says.
@@ -207,7 +246,7 @@ Result<void> Journals::detach(const OpenVolume& volume, milliseconds limit) {
 Result<void> Journals::drain(const std::vector<OpenVolume>& volumes, milliseconds limit) {
   for (const auto& [journal, stores] : by_journal(volumes)) {
     const auto list = pointers(stores);
-    const auto drained = journal->journal->drain(list, limit);
+    auto drained = journal->journal->drain(list, limit);
     if (!drained) return drained;
   }
   return {};
@@ -233,7 +272,7 @@ Result<void> Journals::discard(const OpenVolume& volume) {
   if (!state) return state.error();
   for (const JournalView& view : views()) {
     if (!view.open) continue;
-    const auto voided = view.open->journal->discard(*volume.uuid);
+    auto voided = view.open->journal->discard(*volume.uuid);
     if (!voided) return voided;
   }
   if (!*state) return {};

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -76,10 +77,18 @@ class Journals {
 
  private:
   std::shared_ptr<OpenJournal> find(const std::string& name, std::string& problem) const;
+  Result<void> check_contents(const OpenVolume& volume, const backing::journal::Journal& journal);
   void attach_to(const OpenVolume& volume, const std::shared_ptr<OpenJournal>& journal);
   void without_journal(const OpenVolume& volume, const config::Journal* journal, const std::string& problem);
 
+  const backing::Zfs zfs_;
   std::shared_ptr<JournalKeeper> keeper_;
+  // What a pool's history said of a zvol's contents, so that it is not read again every few seconds.
+  struct Replaced {
+    std::string state;  // in which it was asked, as text
+    std::string why;    // empty: nothing happened to them
+  };
+  std::map<backing::journal::Uuid, Replaced> replaced_;
   mutable std::mutex mutex_;  // guards journals_
   std::vector<JournalView> journals_;
 };

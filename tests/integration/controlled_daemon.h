@@ -32,7 +32,7 @@ class ControlledDaemon : public ::testing::Test {
   std::string refused() {
     const auto started = daemon_.start();
     EXPECT_FALSE(started) << "it serves";
-    const std::string text = started ? "" : started.error().message;
+    std::string text = started ? "" : started.error().message;
     EXPECT_NE(text.find("ended with status 1"), std::string::npos) << text;
     return text;
   }

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "tests/unit/backing/fake_pool.h"
@@ -27,7 +28,8 @@ std::string sample_with(const std::string& property, const std::string& value) {
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind("tank/vm/a\t", 0) != 0) break;
     const bool this_one = line.rfind("tank/vm/a\t" + property + "\t", 0) == 0;
-    all += (this_one ? "tank/vm/a\t" + property + "\t" + value + "\tlocal" : line) + "\n";
+    all += this_one ? "tank/vm/a\t" + property + "\t" + value + "\tlocal" : line;
+    all += '\n';
   }
   return all;
 }
@@ -218,6 +220,49 @@ TEST(ZfsOutput, MissingDatasetsAndWarningsAreNoErrors) {
       errors_but_missing("cannot open 'a/b': dataset does not exist\ncannot open 'a/c': permission denied\n");
   ASSERT_EQ(rest.size(), 1u);
   EXPECT_EQ(meaning_of(rest[0]), EPERM);
+}
+
+// --- zpool history -i ---
+
+std::optional<std::string> history_of(const std::string& value, const std::string& name, const std::string& text,
+                                      size_t piece = 1000) {
+  HistoryScan scan("org.zvolt:journal", value);
+  for (size_t at = 0; at < text.size(); at += piece) scan.take(std::string_view(text).substr(at, piece));
+  return scan.replaced(name);
+}
+
+TEST(History, RollbackAndReceiveAreFoundUnderThePresentName) {
+  const std::string text = recorded("history.recorded");
+  for (const size_t piece : {size_t{1}, size_t{7}, size_t{100000}}) {
+    EXPECT_EQ(history_of("aaaa,7,dirty", "tank/d/c", text, piece), "it was rolled back at 2026-12-01.00:05:43");
+    EXPECT_EQ(history_of("aaaa,8,dirty", "tank/d/c", text, piece), "it was rolled back at 2026-12-01.00:05:43");
+    EXPECT_EQ(history_of("bbbb,7,dirty", "tank/b", text, piece), "it was received anew at 2026-12-01.00:05:39");
+  }
+  EXPECT_EQ(history_of("aaaa,7,dirty", "tank/a", text), std::nullopt) << "it has another name now";
+  EXPECT_EQ(history_of("aaaa,9,dirty", "tank/d/c", text), std::nullopt);
+}
+
+TEST(History, WhatWasBeforeThePropertyDoesNotCount) {
+  const std::string text = recorded("history.recorded");
+  const size_t rename = text.find("[txg:33] rename");  // the first rollback of tank/a was before aaaa,8
+  EXPECT_EQ(history_of("aaaa,8,dirty", "tank/a", text.substr(0, text.rfind('\n', rename) + 1)), "");
+  EXPECT_EQ(history_of("aaaa,7,dirty", "tank/a", text.substr(0, text.rfind('\n', rename) + 1)),
+            "it was rolled back at 2026-12-01.00:05:35");
+}
+
+TEST(History, LastTimeThatItWasSetCountsAndOthersLinesDoNot) {
+  const std::string set = "2026-12-01.00:00:01 [txg:1] set tank/my disk (76) org.zvolt:journal=v\n";
+  const std::string swap = "2026-12-01.00:00:02 [txg:2] clone swap tank/my disk/%rollback (9) parent=my disk\n";
+  EXPECT_NE(history_of("v", "tank/my disk", set + swap), "");
+  EXPECT_EQ(history_of("v", "tank/my disk", set + swap + set), "");
+  EXPECT_EQ(history_of("v", "tank/my disk", set + "2026-12-01.00:00:02 zfs rollback tank/my disk@s\n"), "");
+  EXPECT_EQ(history_of("v", "tank/my disk", set + "    " + swap), "") << "an argument of an ioctl";
+  EXPECT_EQ(history_of("v", "tank/my disk", set + "2026-12-01.00:00:02 [txg:2] destroy tank/my disk (76)\n"),
+            std::nullopt);
+  EXPECT_EQ(history_of("v", "tank/my disk", swap + std::string(100000, 'x') + "\n" + set), "");
+  EXPECT_EQ(history_of("v", "tank/my disk", set + "2026-12-01.00:00:02 [txg:2] rename tank (5) -> pond\n"),
+            std::nullopt);
+  EXPECT_EQ(history_of("v", "pond/my disk", set + "2026-12-01.00:00:02 [txg:2] rename tank (5) -> pond\n"), "");
 }
 
 }  // namespace
