@@ -19,9 +19,8 @@ class Zvols : public ControlledDaemon {
     environment_ = {"FAKE_ZFS_DIR=" + state, "FAKE_ZFS_LOOP=1"};
     daemon_.config().arguments = {"--test-stores"};
     daemon_.config().environment = environment_;
-    for (const char* more :
-         {"ZVOLT_ZFS_COMMAND=" ZVOLT_FAKE_ZFS "/zfs", "ZVOLT_ZPOOL_COMMAND=" ZVOLT_FAKE_ZFS "/zpool"})
-      daemon_.config().environment.emplace_back(more);
+    daemon_.config().environment.push_back("ZVOLT_ZFS_COMMAND=" + fake_zfs("zfs"));
+    daemon_.config().environment.push_back("ZVOLT_ZPOOL_COMMAND=" + fake_zfs("zpool"));
     daemon_.config().environment.push_back("ZVOLT_ZVOL_LINKS=" + state + "/zvol");
     ASSERT_EQ(run("zpool", {"create", "tank", "10G"}).status, 0);
   }
@@ -33,7 +32,7 @@ class Zvols : public ControlledDaemon {
   CommandResult run(const std::string& command, const std::vector<std::string>& arguments) const {
     std::vector<std::string> all = {"env"};
     all.insert(all.end(), environment_.begin(), environment_.end());
-    all.push_back(std::string(ZVOLT_FAKE_ZFS) + "/" + command);
+    all.push_back(fake_zfs(command));
     all.insert(all.end(), arguments.begin(), arguments.end());
     return run_command(all);
   }

@@ -85,6 +85,10 @@ std::string program(const std::string& name) {
   return std::string(other != nullptr ? other : ZVOLT_BIN_DIR) + "/" + name;
 }
 
+std::string fake_zfs(const std::string& name) {
+  return std::string(ZVOLT_FAKE_ZFS) + "/" + name;
+}
+
 uint16_t probe_free_port() {
   std::random_device random;
   std::uniform_int_distribution<int> ports(kFirstPort, kLastPort);

@@ -29,6 +29,8 @@ struct DaemonConfig {
 
 // A program of this build: "zvoltd", "zvoltctl", "zvolt-verify-loop".
 std::string program(const std::string& name);
+// A command of the made-up ZFS (tests/support/fake_zfs): "zfs", "zpool".
+std::string fake_zfs(const std::string& name);
 
 // A loopback TCP port that was free a moment ago, outside the range of outgoing connections. Who binds it must be ready
 // to try again.
