@@ -13,7 +13,7 @@ Submitted FlushCombiner::submit(IoRequest& request, IoEngine& engine, int fd) {
   engine.park(request);
   const std::lock_guard lock(mutex_);
   if (running_) {
-    const bool joins = leader_ == &engine && engine.submissions() == submission_;
+    const bool joins = starting_ || (leader_ == &engine && engine.submissions() == submission_);
     (joins ? current_ : waiting_).push(request);
     return Submitted::pending;
   }
@@ -34,12 +34,34 @@ void FlushCombiner::start_locked(IoEngine& engine) {
   syncs_.fetch_add(1, std::memory_order_relaxed);
 }
 
+void FlushCombiner::start_posted(void* combiner) {
+  auto& self = *static_cast<FlushCombiner*>(combiner);
+  const std::lock_guard lock(self.mutex_);
+  self.starting_ = false;
+  self.start_locked(*self.leader_);
+}
+
+// Starts the next sync here when one of those who wait for it is of this engine. Else the engine that is to do so, on
+// its own thread.
+IoEngine* FlushCombiner::lead_next_locked() {
+  if (current_.empty()) return nullptr;
+  for (const IoRequest* each = current_.first(); each != nullptr; each = each->next) {
+    if (each->engine != leader_) continue;
+    start_locked(*leader_);
+    return nullptr;
+  }
+  running_ = starting_ = true;
+  leader_ = current_.first()->engine;
+  return leader_;
+}
+
 void FlushCombiner::on_synced(IoRequest& sync) noexcept {
   static_cast<FlushCombiner*>(sync.context)->finish(sync.error);
 }
 
 void FlushCombiner::finish(int error) {
   RequestList served;
+  IoEngine* next;
   int verdict;
   {
     const std::lock_guard lock(mutex_);
@@ -49,12 +71,13 @@ void FlushCombiner::finish(int error) {
     if (verdict != 0) served.append(waiting_);
     running_ = false;
     current_.append(waiting_);
-    if (!current_.empty()) start_locked(*leader_);
+    next = lead_next_locked();
   }
   while (IoRequest* request = served.pop()) {
     request->error = verdict;
     request->engine->finish_from_any_thread(*request);
   }
+  if (next != nullptr) next->post(start_posted, this);  // who waits keeps the store, and the engine
 }
 
 }  // namespace zvolt::backing

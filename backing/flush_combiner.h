@@ -3,9 +3,10 @@
 // At most one sync of a store is in the kernel. Flushes that come while it runs wait and share the next one (the
 // running one may have begun before their writes were done); those that come before it was submitted join it. Being
 // alone also closes a hole: the kernel tells a writeback error to one fdatasync of a descriptor only, and a second sync
-// running beside the failing one would report success for lost data. A failed sync is sticky: every later flush fails
-// with the same error until the store is opened anew. Thread-safe; a mutex is held for a few instructions. Requests
-// complete on the shard that submitted them.
+// running beside the failing one would report success for lost data. An engine leads only while a request of its own
+// waits: one that was made for a moment (the flush of `offline`) may be gone when that is answered. A failed sync is
+// sticky: every later flush fails with the same error until the store is opened anew. Thread-safe; a mutex is held for
+// a few instructions. Requests complete on the shard that submitted them.
 #pragma once
 
 #include <atomic>
@@ -30,11 +31,14 @@ class FlushCombiner {
 
  private:
   static void on_synced(IoRequest& sync) noexcept;
+  static void start_posted(void* combiner);
   void start_locked(IoEngine& engine);
+  IoEngine* lead_next_locked();
   void finish(int error);
 
   std::mutex mutex_;
   bool running_ = false;        // sync_ is on its way
+  bool starting_ = false;       // running_, but sync_ is not queued yet: its engine is on another thread
   uint64_t submission_ = 0;     // of leader_'s engine, when sync_ was queued
   IoEngine* leader_ = nullptr;  // engine that runs sync_
   RequestList current_;         // served by sync_

@@ -30,6 +30,7 @@ class RequestList {
     if (first != nullptr) head_ = first->next;
     return first;
   }
+  const IoRequest* first() const { return head_; }  // the others: IoRequest::next
   void append(RequestList& other) {
     if (other.head_ == nullptr) return;
     (head_ == nullptr ? head_ : tail_->next) = other.head_;

@@ -12,7 +12,7 @@ namespace zvolt::daemon {
 
 struct FlushReport {
   std::vector<std::string> lost;  // one sentence per volume whose flush failed or did not end
-  bool stuck = false;             // some did not end: their requests are still in the kernel, memory must stay
+  bool stuck = false;  // some did not end: their requests are still in the kernel. A thread waits on for them
 };
 
 FlushReport flush_all(const std::vector<OpenVolume>& volumes, std::chrono::milliseconds limit);

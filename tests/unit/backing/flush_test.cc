@@ -57,14 +57,63 @@ TEST_F(Flush, OtherShardSharesTheNextSyncAndCompletesOnItsOwnEngine) {
   MockEngine other;
   submit(one_);
   ASSERT_EQ(store_->submit(two_.request, other), Submitted::pending);
+  submit(three_);
+  engine_.flush();
   EXPECT_TRUE(other.calls.empty());
   engine_.complete();
-  engine_.complete();
-  EXPECT_TRUE(one_.completed);
+  EXPECT_TRUE(one_.completed && three_.completed);
   EXPECT_FALSE(two_.completed);
-  other.reap(SIZE_MAX);
+  Io four(IoKind::flush, 0, 0), five(IoKind::flush, 0, 0);
+  submit(four);
+  ASSERT_EQ(other.calls.size(), 1U);
+  other.flush();
+  ASSERT_EQ(store_->submit(five.request, other), Submitted::pending);
+  other.complete();
   EXPECT_TRUE(two_.completed);
+  EXPECT_FALSE(four.completed);
+  other.complete();  // one of its own waits, so it leads once more, for the other shard's too
+  EXPECT_TRUE(five.completed);
+  engine_.reap(SIZE_MAX);
+  EXPECT_TRUE(four.completed);
   EXPECT_EQ(other.in_flight(), 0U);
+  EXPECT_EQ(engine_.in_flight(), 0U);
+}
+
+// That of `offline`, a resize, a shutdown, a function of the journal that blocks.
+TEST_F(Flush, EngineThatIsGoneWhenItsOwnFlushIsAnsweredLeadsNoOther) {
+  auto passing = std::make_unique<MockEngine>();
+  ASSERT_EQ(store_->submit(one_.request, *passing), Submitted::pending);
+  passing->flush();
+  submit(two_);
+  passing->complete();
+  EXPECT_TRUE(one_.completed);
+  EXPECT_TRUE(passing->calls.empty());
+  passing.reset();
+  ASSERT_EQ(engine_.calls.size(), 1U);
+  engine_.complete();
+  EXPECT_TRUE(two_.completed);
+  submit(three_);
+  ASSERT_EQ(engine_.calls.size(), 1U);
+  engine_.complete();
+  EXPECT_TRUE(three_.completed);
+}
+
+TEST_F(Flush, WhatComesBeforeTheNextEngineHasBegunJoins) {
+  MockEngine passing;
+  ASSERT_EQ(store_->submit(one_.request, passing), Submitted::pending);
+  passing.flush();
+  submit(two_);
+  engine_.keep_posts = true;
+  passing.complete();
+  ASSERT_EQ(engine_.posts.size(), 1U);
+  EXPECT_TRUE(engine_.calls.empty());
+  ASSERT_EQ(store_->submit(three_.request, passing), Submitted::pending);
+  engine_.posts.front().fn(engine_.posts.front().arg);
+  ASSERT_EQ(engine_.calls.size(), 1U);
+  engine_.complete();
+  passing.reap(SIZE_MAX);
+  EXPECT_TRUE(two_.completed && three_.completed);
+  EXPECT_TRUE(passing.calls.empty() && engine_.calls.empty());
 }
 
 TEST_F(Flush, FuaWriteIsAWriteAndThenASync) {

@@ -50,7 +50,10 @@ class MockEngine final : public IoEngine {
     }
     return ran;
   }
-  void post(void (*fn)(void*), void* arg) override { fn(arg); }
+  void post(void (*fn)(void*), void* arg) override {
+    if (!keep_posts) return fn(arg);
+    posts.push_back({fn, arg});
+  }
   int wait_fd() const override { return -1; }
   size_t in_flight() const override { return in_flight_; }
   const std::string& description() const override { return description_; }
@@ -80,6 +83,12 @@ class MockEngine final : public IoEngine {
   }
 
   std::deque<Call> calls;
+  bool keep_posts = false;  // what others post waits in `posts`, as while this engine's shard is busy
+  struct Post {
+    void (*fn)(void*);
+    void* arg;
+  };
+  std::deque<Post> posts;
 
  private:
   void add(const Call& call) {
