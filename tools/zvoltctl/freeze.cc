@@ -21,6 +21,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kFailed = 1;
+constexpr const char* kNothingHeld = "none";
 constexpr std::chrono::seconds kLimit{90};  // coming to rest and the hold, each at most 25 s, behind another freeze
 
 int fail(const std::string& why) {
@@ -60,18 +61,60 @@ int run(const std::vector<std::string>& command) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// One that the operator has taken offline is written to by nobody; what its journal has of it was written back before.
+bool at_rest(const json& lun) {
+  return lun.value("state", "") == "offline" && lun["journal"].is_null();
+}
+
+// The served zvols that are, or lie below, one of these datasets. Nothing: the daemon could not be asked.
+std::optional<std::vector<std::string>> volumes_of(const std::string& socket,
+                                                   const std::vector<std::string>& datasets) {
+  const auto luns = ask(socket, "GET", "/api/luns");
+  if (!luns) return std::nullopt;
+  std::vector<std::string> out;
+  for (const json& lun : *luns) {
+    const std::string path = lun.value("path", "");
+    const auto covers = [&](const std::string& dataset) { return path == dataset || path.starts_with(dataset + "/"); };
+    if (lun["kind"] == "zvol" && !at_rest(lun) && std::any_of(datasets.begin(), datasets.end(), covers))
+      out.push_back(lun.value("volume", ""));
+  }
+  return out;
+}
+
+// A token, or nothing with the reason printed.
+std::optional<std::string> take_hold(const FreezeOptions& options) {
+  auto volumes = options.datasets ? volumes_of(options.socket, options.volumes) : options.volumes;
+  if (!volumes) return std::nullopt;
+  if (volumes->empty()) return kNothingHeld;
+  std::string names;
+  for (const std::string& volume : *volumes) names += (names.empty() ? "" : ",") + volume;
+  const auto held = ask(options.socket, "POST",
+                        "/api/freeze?luns=" + url_encoded(names) + "&seconds=" + std::to_string(options.seconds));
+  if (!held) return std::nullopt;
+  return (*held)["token"].dump();
+}
+
 }  // namespace
 
 int freeze(const FreezeOptions& options, const std::vector<std::string>& command) {
   if (command.empty()) return fail("what is to be run meanwhile? zvoltctl freeze VOLUME... -- COMMAND"), 2;
-  std::string names;
-  for (const std::string& volume : options.volumes) names += (names.empty() ? "" : ",") + volume;
-  const auto held = ask(options.socket, "POST",
-                        "/api/freeze?luns=" + url_encoded(names) + "&seconds=" + std::to_string(options.seconds));
-  if (!held) return kFailed;
+  const auto token = take_hold(options);
+  if (!token) return kFailed;
   const int status = run(command);
-  const auto thawed = ask(options.socket, "POST", "/api/thaw?token=" + (*held)["token"].dump());
-  return thawed ? status : status == 0 ? kFailed : status;
+  const int thawed = thaw(options.socket, *token);
+  return status != 0 ? status : thawed;
+}
+
+int hold(const FreezeOptions& options) {
+  const auto token = take_hold(options);
+  if (!token) return kFailed;
+  std::printf("%s\n", token->c_str());
+  return 0;
+}
+
+int thaw(const std::string& socket, const std::string& token) {
+  if (token == kNothingHeld) return 0;
+  return ask(socket, "POST", "/api/thaw?token=" + url_encoded(token)) ? 0 : kFailed;
 }
 
 int snapshot(FreezeOptions options, const std::string& name, bool recursive) {
@@ -96,7 +139,10 @@ int snapshot(FreezeOptions options, const std::string& name, bool recursive) {
     if (recursive && !named && lun["kind"] == "zvol" && std::any_of(datasets.begin(), datasets.end(), below))
       options.volumes.push_back(volume);
   }
-  return freeze(options, command);
+  const int status = freeze(options, command);
+  if (status != 0)
+    std::fprintf(stderr, "zvoltctl: snapshots @%s that were made all the same may not be consistent\n", name.c_str());
+  return status;
 }
 
 }  // namespace zvolt::control

@@ -35,10 +35,10 @@ constexpr std::chrono::seconds kOrder{600};  // hundreds of zvols take their tim
 struct Arguments {
   std::string socket = "/run/zvolt/admin.sock";
   std::string output = "text";
-  std::string file, lun, size, path, store, snapshot;
+  std::string file, lun, size, path, store, token;
   std::vector<std::string> volumes, command;  // command: what stands behind --
   unsigned seconds = 10;
-  bool test_stores = false, recursive = false, records = false, force = false;
+  bool test_stores = false, recursive = false, records = false, force = false, datasets = false, keep = false;
 };
 
 std::string dump(const json& value) {
@@ -212,7 +212,7 @@ int snapshot(Arguments& a) {
   }
   const std::string name = a.volumes.back().substr(at + 1);
   a.volumes.back().resize(at);
-  return control::snapshot({a.socket, a.volumes, a.seconds}, name, a.recursive);
+  return control::snapshot({a.socket, a.volumes, a.seconds, false}, name, a.recursive);
 }
 
 void add_rest(Commands& commands, Arguments& a) {
@@ -225,9 +225,15 @@ void add_rest(Commands& commands, Arguments& a) {
   taken->add_option("volumes", a.volumes, "Volumes; the last with @NAME")->required()->type_name("VOLUME");
   taken->add_flag("-r,--recursive", a.recursive, "With all datasets below them");
   auto* frozen = commands.add("freeze", "Hold the writes of volumes while a command runs: VOLUME... -- COMMAND", [&a] {
-    return control::freeze({a.socket, a.volumes, a.seconds}, a.command);
+    const control::FreezeOptions options{a.socket, a.volumes, a.seconds, a.datasets};
+    return a.keep ? control::hold(options) : control::freeze(options, a.command);
   });
   frozen->add_option("volumes", a.volumes, "Volumes")->required()->type_name("VOLUME");
+  frozen->add_flag("--datasets", a.datasets, "ZFS datasets instead: all volumes that are or lie below one of them");
+  frozen->add_flag("--keep", a.keep, "Hold, print a token for 'thaw' and return");
+  auto* thawed =
+      commands.add("thaw", "End a hold of 'freeze --keep'", [&a] { return control::thaw(a.socket, a.token); });
+  thawed->add_option("token", a.token, "What freeze printed")->required()->type_name("TOKEN");
   for (CLI::App* command : {taken, frozen})
     command->add_option("--seconds", a.seconds, "Longest hold, 1 to 25")->capture_default_str();
 }
